@@ -1,0 +1,1 @@
+"""GPU autoscaling as pure values: settings, metrics, adapter rules. Nothing here imports Pulumi."""

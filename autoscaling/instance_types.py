@@ -1,0 +1,40 @@
+"""GPU instance types of Alibaba Cloud ECS: how many GPUs a node brings."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """One row of `gpu_instance_types.csv`; the file names the source of each."""
+
+    name: str
+    gpu_model: str
+    gpus: float
+    """GPUs of a node; a fraction for a type that has a slice of a card (vGPU)."""
+    gpu_memory_gib: float
+    """Memory of one GPU in GiB; 0 where no source gives it."""
+
+
+@cache
+def _table() -> dict[str, InstanceType]:
+    with Path(__file__).with_name("gpu_instance_types.csv").open(newline="") as file:
+        return {
+            row["instance_type"]: InstanceType(
+                name=row["instance_type"],
+                gpu_model=row["gpu_model"],
+                gpus=float(row["gpu_count"]),
+                gpu_memory_gib=float(row["gpu_memory_gib_per_gpu"] or 0),
+            )
+            for row in csv.DictReader(file)
+            if row["gpu_count"]
+        }
+
+
+def find_instance_type(name: str) -> InstanceType | None:
+    """The type of that name, or None where the table does not have it: it may be newer than the table."""
+    return _table().get(name)

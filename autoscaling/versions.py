@@ -1,0 +1,22 @@
+"""Every version, image and chart that the program deploys, once."""
+
+KUBERNETES_VERSION = "1.36.3-aliyun.1"
+"""Version the rehearsal's cluster reports; its control plane is built from the same minor.
+
+ACK offers 1.36 since May 2026; the vendor's patch suffix is made up.
+"""
+
+ADAPTER_NAME = "ack-alibaba-cloud-metrics-adapter"
+"""Name of the chart, and of its release: its RAM token and its documentation expect this one."""
+ADAPTER_NAMESPACE = "kube-system"
+ADAPTER_CHART = (
+    "https://aliacs-app-catalog.oss-cn-hangzhou.aliyuncs.com/charts-incubator/"
+    "ack-alibaba-cloud-metrics-adapter-1.3.2.tgz"
+)
+"""Chart 1.3.2, from the guide."""
+
+BERT_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/bert-intent-detection:1.0.1"
+"""The guide's sample service."""
+
+CUSTOM_METRICS_PATH = "/apis/custom.metrics.k8s.io/v1beta1"
+"""Where the adapter serves, in the one version that it registers."""
