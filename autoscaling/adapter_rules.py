@@ -74,20 +74,18 @@ def _pod_matchers(labels: Labels) -> str:
 def _hardened(metric: GpuMetric, labels: Labels) -> Rule:
     static = "" if metric.level == "device" else _pod_matchers(labels)
     matchers = f"{_MATCHERS},{static}" if static else _MATCHERS
-    low, high = metric.range
-    source = metric.ratio.numerator if metric.ratio else metric.name
+    source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
+    low, high = source.range
+    in_range = f"({_SERIES}{{{matchers}}} >= {low:.0f}) <= {high:.0f}"
+    query = f"{metric.aggregation}({in_range}) by ({_GROUP})"
     if metric.ratio:
-        numerator = f"sum({_SERIES}{{{matchers}}} >= {low:g}) by ({_GROUP})"
         # A denominator of 0 would make infinity of a pod that was given no memory.
-        denominator = f"sum({metric.ratio.denominator}{{{matchers}}} > 0) by ({_GROUP})"
-        query = f"{high:g} * {numerator} / {denominator}"
-    else:
-        in_range = f"({_SERIES}{{{matchers}}} >= {low:g}) <= {high:.0f}"
-        query = f"{metric.aggregation}({in_range}) by ({_GROUP})"
+        denominator = f"{metric.ratio.denominator}{{{matchers}}} > 0"
+        query = f"100 * {query} / {metric.aggregation}({denominator}) by ({_GROUP})"
     return {
-        "seriesQuery": f"{source}{{{static}}}",
+        "seriesQuery": f"{source.name}{{{static}}}",
         "resources": _overrides(metric, labels, "hardened"),
-        "name": {"matches": f"^{source}$", "as": metric.name},
+        "name": {"matches": f"^{source.name}$", "as": metric.name},
         "metricsQuery": query,
     }
 

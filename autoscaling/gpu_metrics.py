@@ -53,8 +53,19 @@ class Catalogue(_Strict):
     metrics: tuple[GpuMetric, ...]
 
     def find(self, name: str) -> GpuMetric | None:
-        """The metric of that name."""
+        """The metric of that name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def get(self, name: str) -> GpuMetric:
+        """The metric of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        metric = self.find(name)
+        if metric is None:
+            raise KeyError(name)
+        return metric
 
 
 @cache

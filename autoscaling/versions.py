@@ -15,8 +15,6 @@ ADAPTER_CHART = (
 )
 """Chart 1.3.2, from the guide."""
 
-BERT_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/bert-intent-detection:1.0.1"
-"""The guide's sample service."""
 
 CUSTOM_METRICS_PATH = "/apis/custom.metrics.k8s.io/v1beta1"
 """Where the adapter serves, in the one version that it registers."""

@@ -1,0 +1,71 @@
+"""GPU autoscaling on ACK as one stack: read the settings, build the components in order, export the outputs."""
+
+import pulumi
+import pulumi_alicloud as alicloud
+
+from autoscaling.adapter_rules import rules
+from autoscaling.outputs import check_commands, metric_resources
+from autoscaling.settings import SettingsError, parse
+from autoscaling.versions import CUSTOM_METRICS_PATH
+from components.cluster import AckCluster, AckClusterArgs
+from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
+from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
+from components.inference_service import InferenceService, InferenceServiceArgs
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
+from components.stack_config import stack_values
+
+try:
+    settings = parse(stack_values())
+except SettingsError as error:
+    raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml can't be used:\n{error}") from None
+
+account = alicloud.Provider("alicloud", region=settings.region)
+cloud = pulumi.ResourceOptions(providers=[account])
+
+cluster_args = AckClusterArgs(cluster_id=settings.cluster.id, region=settings.region)
+cluster = AckCluster("cluster", cluster_args, cloud)
+
+pool = settings.gpu_node_pool
+pool_args = GpuNodePoolArgs(
+    cluster_id=cluster.cluster_id,
+    vswitch_ids=pool.vswitch_ids or cluster.vswitch_ids,
+    pool_name=pool.name,
+    instance_types=pool.instance_types,
+    system_disk=pool.system_disk,
+    size=pool.size,
+    limits=pool.autoscaling,
+)
+nodes = GpuNodePool("gpu", pool_args, cloud)
+
+prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)
+prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
+
+adapter_args = MetricsAdapterArgs(
+    chart=settings.metrics_adapter.chart,
+    prometheus_url=prometheus.http_api_url,
+    rules=rules(settings.metrics_adapter.rules),
+    relist_interval=settings.metrics_adapter.relist_interval,
+)
+adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
+
+services = []
+for service in settings.services:
+    on_gpus = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[nodes.node_pool])
+    inference = InferenceService(service.name, InferenceServiceArgs.of(service), on_gpus)
+    GpuAutoscaler(
+        service.name,
+        GpuAutoscalerArgs.of(service, deployment=inference.deployment.metadata.name),
+        pulumi.ResourceOptions(
+            providers=[cluster.provider], depends_on=[adapter.release, inference.deployment, inference.service]
+        ),
+    )
+    services.append(inference.describe(service))
+
+resources = metric_resources(settings.metrics_adapter.rules)
+pulumi.export("clusterId", cluster.cluster_id)
+pulumi.export("customMetricsPath", CUSTOM_METRICS_PATH)
+pulumi.export("metrics", sorted({name.partition("/")[2] for name in resources}))
+pulumi.export("metricResources", resources)
+pulumi.export("services", services)
+pulumi.export("checks", pulumi.Output.all(*services).apply(check_commands))

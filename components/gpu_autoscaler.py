@@ -1,0 +1,103 @@
+"""The HorizontalPodAutoscaler on a GPU metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+from pulumi_kubernetes.autoscaling import v2
+
+from autoscaling.settings import ScaleDown, ScaleUp, Service
+
+_WAIT = pulumi.CustomTimeouts(create="5m", update="5m")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuAutoscalerArgs:
+    """What to scale, on what, and between which numbers."""
+
+    autoscaler_name: str
+    namespace: pulumi.Input[str]
+    # name of the Deployment, from its output
+    deployment: pulumi.Input[str]
+    # name under which the adapter exposes it for pods
+    metric: str
+    # average over the pods, in the metric's unit; above 0
+    target: Decimal
+    min_replicas: int
+    max_replicas: int
+    scale_up: ScaleUp
+    scale_down: ScaleDown
+
+    @classmethod
+    def of(cls, service: Service, deployment: pulumi.Input[str]) -> GpuAutoscalerArgs:
+        """The args of a service of the settings."""
+        autoscaler = service.autoscaler
+        return cls(
+            autoscaler_name=service.autoscaler_name,
+            namespace=service.namespace,
+            deployment=deployment,
+            metric=autoscaler.metric,
+            target=autoscaler.target,
+            min_replicas=autoscaler.min_replicas,
+            max_replicas=autoscaler.max_replicas,
+            scale_up=autoscaler.scale_up,
+            scale_down=autoscaler.scale_down,
+        )
+
+
+class GpuAutoscaler(pulumi.ComponentResource):
+    """An `autoscaling/v2` HPA; `up` waits until its metric is readable. Needs a Kubernetes provider and the adapter."""
+
+    autoscaler: v2.HorizontalPodAutoscaler
+
+    def __init__(self, name: str, args: GpuAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
+        self.autoscaler = v2.HorizontalPodAutoscaler(
+            f"{name}-hpa",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name=args.autoscaler_name,
+                namespace=args.namespace,
+                annotations={"pulumi.com/waitFor": "condition=ScalingActive"},
+            ),
+            spec=v2.HorizontalPodAutoscalerSpecArgs(
+                scale_target_ref=v2.CrossVersionObjectReferenceArgs(
+                    api_version="apps/v1", kind="Deployment", name=args.deployment
+                ),
+                min_replicas=args.min_replicas,
+                max_replicas=args.max_replicas,
+                metrics=[
+                    v2.MetricSpecArgs(
+                        type="Pods",
+                        pods=v2.PodsMetricSourceArgs(
+                            metric=v2.MetricIdentifierArgs(name=args.metric),
+                            # `Utilization`, as in the guide, is accepted for pods but means nothing there.
+                            target=v2.MetricTargetArgs(
+                                type="AverageValue", average_value=f"{args.target:f}"
+                            ),
+                        ),
+                    )
+                ],
+                # Without a behavior one sync adds at most max(2 x current, 4) replicas.
+                behavior=v2.HorizontalPodAutoscalerBehaviorArgs(
+                    scale_up=_scaling_rules(args.scale_up), scale_down=_scaling_rules(args.scale_down)
+                ),
+            ),
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_WAIT),
+        )
+        self.register_outputs({"autoscaler": self.autoscaler.metadata.name})
+
+
+def _scaling_rules(scaling: ScaleUp | ScaleDown) -> v2.HPAScalingRulesArgs:
+    return v2.HPAScalingRulesArgs(
+        stabilization_window_seconds=scaling.stabilization_window_seconds,
+        select_policy="Max",
+        policies=[
+            v2.HPAScalingPolicyArgs(
+                type=policy.type, value=policy.value, period_seconds=policy.period_seconds
+            )
+            for policy in scaling.policies
+        ],
+    )

@@ -1,0 +1,57 @@
+"""The GPU nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_alicloud as alicloud
+
+from autoscaling.settings import PoolLimits, SystemDisk
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuNodePoolArgs:
+    """Nodes of one kind: exactly one of `size` and `limits` is set."""
+
+    cluster_id: pulumi.Input[str]
+    vswitch_ids: pulumi.Input[Sequence[str]]
+    pool_name: str
+    instance_types: Sequence[str]
+    system_disk: SystemDisk
+    # fixed number of nodes
+    size: int | None = None
+    # or: between these the cluster's autoscaler decides
+    limits: PoolLimits | None = None
+
+
+class GpuNodePool(pulumi.ComponentResource):
+    """A node pool whose GPUs are given to pods whole (`nvidia.com/gpu`). Needs an alicloud provider."""
+
+    node_pool: alicloud.cs.NodePool
+
+    def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ackgpu:index:GpuNodePool", name, None, opts)
+        # A scaling_config of zeros turns autoscaling on and empties the pool: with a fixed size it is left out.
+        scaling = args.limits and alicloud.cs.NodePoolScalingConfigArgs(
+            enable=True, type="gpu", min_size=args.limits.min, max_size=args.limits.max
+        )
+        self.node_pool = alicloud.cs.NodePool(
+            f"{name}-nodes",
+            cluster_id=args.cluster_id,
+            node_pool_name=args.pool_name,
+            vswitch_ids=args.vswitch_ids,
+            instance_types=args.instance_types,
+            desired_size=None if args.limits else str(args.size),
+            scaling_config=scaling,
+            system_disk_category=args.system_disk.category,
+            system_disk_size=args.system_disk.size_gib,
+            labels=[alicloud.cs.NodePoolLabelArgs(key="ack.node.gpu.schedule", value="default")],
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # The autoscaler owns the number.
+                ignore_changes=["desiredSize"] if args.limits else None,
+            ),
+        )
+        self.register_outputs({"node_pool_id": self.node_pool.node_pool_id})

@@ -1,0 +1,59 @@
+"""The adapter that serves Prometheus' series as Kubernetes custom metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from autoscaling.adapter_rules import Rule
+from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
+
+_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsAdapterArgs:
+    """What the release is installed with."""
+
+    # URL of the chart, or its path relative to the project
+    chart: str
+    # HTTP API address of Prometheus; a secret, kept one in the state
+    prometheus_url: pulumi.Input[str]
+    rules: Sequence[Rule]
+    # such as 1m; at least Prometheus' scrape interval, at most 20m
+    relist_interval: str
+
+
+class MetricsAdapter(pulumi.ComponentResource):
+    """The release `ack-alibaba-cloud-metrics-adapter`, one for a cluster. Needs a Kubernetes provider."""
+
+    release: kubernetes.helm.v3.Release
+
+    def __init__(self, name: str, args: MetricsAdapterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
+        self.release = kubernetes.helm.v3.Release(
+            f"{name}-release",
+            kubernetes.helm.v3.ReleaseArgs(
+                # Pulumi's own suffix would give the Service another name than the APIService expects.
+                name=ADAPTER_NAME,
+                namespace=ADAPTER_NAMESPACE,
+                chart=args.chart,
+                timeout=_TIMEOUT_SECONDS,
+                # Values outside this key are ignored by the chart without a word.
+                values={
+                    "AlibabaCloudMetricsAdapter": {
+                        "prometheus": {
+                            "enabled": True,
+                            "url": args.prometheus_url,
+                            "metricsRelistInterval": args.relist_interval,
+                            "adapter": {"rules": {"default": False, "custom": list(args.rules)}},
+                        }
+                    }
+                },
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({"release": self.release.name})

@@ -1,0 +1,77 @@
+"""The cluster's Managed Service for Prometheus (ARMS) and its address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pulumi
+import pulumi_alicloud as alicloud
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmsPrometheusArgs:
+    """Who owns the instance.
+
+    `instance`: this stack, as an `arms.Prometheus`; `addon`: this stack, as the add-on `arms-prometheus`; `existing`: somebody
+    else, and nothing is created or deleted.
+    """
+
+    cluster_id: pulumi.Input[str]
+    managed_by: Literal["instance", "addon", "existing"]
+
+
+class ArmsPrometheus(pulumi.ComponentResource):
+    """One Prometheus for the cluster. Needs an alicloud provider."""
+
+    owner: pulumi.Resource | None
+    """What this stack created; None for `existing`."""
+    http_api_url: pulumi.Output[str]
+    """Intranet address of the HTTP API; a secret, since its path holds a token."""
+
+    def __init__(self, name: str, args: ArmsPrometheusArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ackgpu:index:ArmsPrometheus", name, None, opts)
+        self.owner = self._create_owner(name, args)
+        found = alicloud.arms.get_prometheus_output(
+            ids=[args.cluster_id],
+            # Without it the addresses are empty strings.
+            enable_details=True,
+            opts=pulumi.InvokeOutputOptions(parent=self, depends_on=[self.owner] if self.owner else None),
+        )
+        address = pulumi.Output.all(args.cluster_id, found.prometheis).apply(lambda both: _address(*both))
+        self.http_api_url = pulumi.Output.secret(address)
+        self.register_outputs({"http_api_url": self.http_api_url})
+
+    def _create_owner(self, name: str, args: ArmsPrometheusArgs) -> pulumi.Resource | None:
+        options = pulumi.ResourceOptions(parent=self)
+        if args.managed_by == "instance":
+            return alicloud.arms.Prometheus(
+                f"{name}-instance",
+                cluster_type="aliyun-cs",
+                cluster_id=args.cluster_id,
+                grafana_instance_id="free",
+                opts=options,
+            )
+        if args.managed_by == "addon":
+            return alicloud.cs.KubernetesAddon(
+                f"{name}-addon", cluster_id=args.cluster_id, name="arms-prometheus", opts=options
+            )
+        return None
+
+
+def _address(
+    cluster_id: str, instances: Sequence[alicloud.arms.outputs.GetPrometheusPrometheiResult]
+) -> str:
+    instance = next((one for one in instances if one.cluster_id == cluster_id), None)
+    if instance is None:
+        raise pulumi.RunError(
+            f"cluster {cluster_id} has no Managed Prometheus instance: set prometheus.managedBy to instance or addon, or "
+            "enable Prometheus monitoring for the cluster."
+        )
+    if not instance.http_api_intra_url:
+        raise pulumi.RunError(
+            f"the Prometheus instance of cluster {cluster_id} has no intranet HTTP API address yet: wait until it is "
+            "ready in the ARMS console, then run pulumi up again."
+        )
+    return instance.http_api_intra_url

@@ -1,0 +1,22 @@
+"""The stack's configuration as plain values, for `autoscaling.settings`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+from pulumi.runtime.config import CONFIG, get_config_env
+
+
+def stack_values() -> dict[str, Any]:
+    """Each key of the project's namespace, without it; what is written as a map or a list is decoded."""
+    config = pulumi.Config()
+    prefix = f"{config.name}:"
+    names = [key.removeprefix(prefix) for key in {**get_config_env(), **CONFIG.get()} if key.startswith(prefix)]
+    return {name: _decoded(config.require(name)) for name in names}
+
+
+def _decoded(text: str) -> Any:
+    # The engine hands a map or list over as JSON, and everything else as it is.
+    return json.loads(text) if text[:1] in ("{", "[") else text

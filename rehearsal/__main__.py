@@ -1,0 +1,79 @@
+"""`python -m rehearsal run|up|down`: what `make rehearse`, `make rehearse-up` and `make rehearse-down` call."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from rehearsal import cloud
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import Layout
+
+
+def _run(layout: Layout) -> int:
+    from rehearsal.main_job import rehearse
+
+    return rehearse(layout)
+
+
+def _up(layout: Layout) -> int:
+    from rehearsal.engine import select_stack
+    from rehearsal.environment import engine_variables
+    from rehearsal.toolchain import ensure_tools
+
+    tools = ensure_tools()
+    cloud.keep_up(layout, tools)
+    select_stack(layout, tools)
+    print("The rehearsal cloud is up; `make rehearse-down` ends it. The environment it needs:\n")
+    for name, value in engine_variables(layout, tools).items():
+        print(f"  {name}={value}")
+    relative = layout.environment_file.relative_to(layout.checkout)
+    print(f"\nThe same as a file:  source {relative}\nThen:                pulumi preview; pulumi up; pulumi destroy")
+    return 0
+
+
+def _down(layout: Layout) -> int:
+    print("The rehearsal cloud is down." if cloud.take_down(layout) else "No rehearsal cloud was up.")
+    return 0
+
+
+def _serve(layout: Layout, tools: Path) -> int:
+    from rehearsal.supervisor import serve
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    serve(layout, tools)
+    return 0
+
+
+def main() -> int:
+    """Run one command; a `RehearsalError` becomes its sentence and exit code 1."""
+    parser = argparse.ArgumentParser(prog="python -m rehearsal")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="rehearse the main job on a cloud that lives as long as the job")
+    commands.add_parser("up", help="start a cloud and keep it up")
+    commands.add_parser("down", help="end the cloud that is kept up")
+    serve = commands.add_parser("serve", help="be the cloud, until SIGTERM (what the others start)")
+    serve.add_argument("--tools", type=Path, required=True)
+    arguments = parser.parse_args()
+    layout = Layout()
+    # As Ctrl-C: children are ended and folders removed on the way out.
+    if arguments.command != "serve":
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if arguments.command == "serve":
+            return _serve(layout, arguments.tools)
+        return {"run": _run, "up": _up, "down": _down}[arguments.command](layout)
+    except RehearsalError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Starting and stopping the supervisor of a checkout's cloud."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from rehearsal.environment import engine_variables
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import Layout
+from rehearsal.processes import child_environment, end_with_parent, sweep
+
+_START_SECONDS = 90
+_STOP_SECONDS = 40
+
+
+@contextlib.contextmanager
+def running_cloud(layout: Layout, tools: Path) -> Iterator[None]:
+    """A cloud for the duration of a `with` block; it ends with this process, however that ends.
+
+    Raises:
+        RehearsalError: the cloud could not be started, or one is kept up in this checkout.
+    """
+    supervisor = _launch(layout, tools, attached=True)
+    try:
+        _wait_until_ready(layout, supervisor)
+        yield
+    finally:
+        supervisor.send_signal(signal.SIGTERM)
+        try:
+            supervisor.wait(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            supervisor.kill()
+            sweep(layout)
+
+
+def keep_up(layout: Layout, tools: Path) -> None:
+    """Start a cloud that outlives this process, until `take_down`.
+
+    Raises:
+        RehearsalError: the cloud could not be started, or is up already.
+    """
+    supervisor = _launch(layout, tools, attached=False)
+    try:
+        _wait_until_ready(layout, supervisor)
+    except BaseException:
+        supervisor.send_signal(signal.SIGTERM)
+        supervisor.wait(timeout=_STOP_SECONDS)
+        raise
+
+
+def take_down(layout: Layout) -> bool:
+    """End the cloud that is kept up; returns whether there was one."""
+    supervisor = kept_up(layout)
+    if supervisor is None:
+        return bool(sweep(layout))
+    supervisor.send_signal(signal.SIGTERM)
+    try:
+        supervisor.wait(timeout=_STOP_SECONDS)
+    except psutil.TimeoutExpired:
+        supervisor.kill()
+    sweep(layout)
+    return True
+
+
+def kept_up(layout: Layout) -> psutil.Process | None:
+    """The supervisor of this checkout's cloud, where one runs."""
+    try:
+        process = psutil.Process(int(layout.pid_file.read_text()))
+        return process if "rehearsal" in process.cmdline() else None
+    except (OSError, ValueError, psutil.Error):
+        return None
+
+
+def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[bytes]:
+    if kept_up(layout):
+        raise RehearsalError("A rehearsal cloud of this checkout is up already: end it with `make rehearse-down`.")
+    for name in sweep(layout):
+        print(f"ended {name}, left by an interrupted rehearsal", flush=True)
+    layout.output.mkdir(parents=True, exist_ok=True)
+    layout.ready_file.unlink(missing_ok=True)
+    with _supervisor_log(layout).open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "rehearsal", "serve", "--tools", str(tools)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=layout.checkout,
+            env=child_environment(layout, engine_variables(layout, tools)),
+            start_new_session=True,
+            preexec_fn=end_with_parent if attached else None,
+        )
+
+
+def _supervisor_log(layout: Layout) -> Path:
+    return layout.output / "supervisor.log"
+
+
+def _wait_until_ready(layout: Layout, supervisor: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not layout.ready_file.exists():
+        if supervisor.poll() is not None:
+            lines = _supervisor_log(layout).read_text().strip().splitlines()
+            raise RehearsalError(lines[-1] if lines else "The rehearsal cloud ended at its start.")
+        if time.monotonic() > deadline:
+            raise RehearsalError(
+                f"The rehearsal cloud was not ready within {_START_SECONDS} s: see {_supervisor_log(layout)}."
+            )
+        time.sleep(0.1)

@@ -1,0 +1,45 @@
+"""The real Pulumi engine, driven through its Automation API on the rehearsal cloud."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pulumi import automation
+
+from rehearsal.environment import engine_variables
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import STACK, Layout
+from rehearsal.processes import child_environment
+
+
+def select_stack(layout: Layout, tools: Path, work_dir: Path | None = None) -> automation.Stack:
+    """The stack `rehearsal` in the cloud's own backend; it is made at the first use.
+
+    Args:
+        layout: whose cloud.
+        tools: folder of the engine's binaries.
+        work_dir: folder of the program, by default the checkout.
+    """
+    environment = child_environment(layout, engine_variables(layout, tools))
+    return automation.create_or_select_stack(
+        STACK,
+        work_dir=str(work_dir or layout.checkout),
+        opts=automation.LocalWorkspaceOptions(env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(tools.parent))),
+    )
+
+
+@contextlib.contextmanager
+def operation(name: str) -> Iterator[None]:
+    """Turn a failed engine operation into a `RehearsalError` with what the engine said.
+
+    Raises:
+        RehearsalError: `pulumi <name>` failed.
+    """
+    try:
+        yield
+    except automation.CommandError as error:
+        lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
+        reason = lines[-1] if lines else "see the output above"
+        raise RehearsalError(f"pulumi {name} failed: {reason}") from None

@@ -1,0 +1,123 @@
+"""Where one checkout's rehearsal cloud lives: its folders, its loopback addresses, its ports."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+STACK = "rehearsal"
+PASSPHRASE = "rehearsal"
+"""Protects the state of a cloud that lives for minutes on loopback; it is no secret."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths and addresses of the cloud of one checkout.
+
+    The addresses are derived from the checkout's path, so that two checkouts can rehearse at the same
+    time and the values a chart gets stay the same from run to run. Linux answers on all of 127.0.0.0/8.
+    """
+
+    checkout: Path = CHECKOUT
+
+    @property
+    def output(self) -> Path:
+        """What a rehearsal leaves behind: report, picture, logs."""
+        return self.checkout / "build" / "rehearsal"
+
+    @property
+    def logs(self) -> Path:
+        return self.output / "logs"
+
+    @property
+    def cloud(self) -> Path:
+        """State of the running cloud; it is removed when the cloud stops."""
+        return self.output / "cloud"
+
+    @property
+    def store(self) -> Path:
+        return self.cloud / "cloud.json"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.cloud / "kubeconfig"
+
+    @property
+    def prometheus_api_url(self) -> Path:
+        return self.cloud / "prometheus_api_url"
+
+    @property
+    def environment_file(self) -> Path:
+        return self.cloud / "env.sh"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.cloud / "supervisor.pid"
+
+    @property
+    def ready_file(self) -> Path:
+        return self.cloud / "ready"
+
+    @property
+    def samples(self) -> Path:
+        """What the simulation saw of itself, one JSON object a line, for the timeline."""
+        return self.cloud / "samples.jsonl"
+
+    @property
+    def pulumi_home(self) -> Path:
+        return self.cloud / "pulumi"
+
+    @property
+    def backend(self) -> Path:
+        return self.cloud / "backend"
+
+    @property
+    def home(self) -> Path:
+        return self.cloud / "home"
+
+    @property
+    def temporary(self) -> Path:
+        return self.cloud / "tmp"
+
+    @property
+    def _digest(self) -> bytes:
+        return hashlib.sha256(str(self.checkout).encode()).digest()
+
+    @property
+    def _network(self) -> str:
+        return f"127.{64 + self._digest[0] % 64}.{self._digest[1]}"
+
+    @property
+    def service_network(self) -> str:
+        """CIDR of the cluster IPs of Services."""
+        return f"127.{128 + self._digest[0] % 64}.{self._digest[1]}.0/24"
+
+    @property
+    def address(self) -> str:
+        """Where the control plane, Prometheus, the adapter and the exporter listen."""
+        return f"{self._network}.1"
+
+    def load_balancer_address(self, index: int) -> str:
+        """Address of the load balancer number `index` (0..239)."""
+        return f"{self._network}.{10 + index}"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Fixed ports on the cloud's own address."""
+
+    etcd: int = 2379
+    etcd_peer: int = 2380
+    api_server: int = 6443
+    controller_manager: int = 10257
+    scheduler: int = 10259
+    kwok: int = 10247
+    prometheus: int = 9091
+    arms: int = 9090
+    gpu_exporter: int = 9400
+
+
+PORTS = Ports()
+

@@ -1,0 +1,123 @@
+"""The main job: the whole stack for real, the guide's checks one by one, and nothing left at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from pulumi import automation
+
+from rehearsal.cloud import running_cloud
+from rehearsal.engine import operation, select_stack
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import Layout
+from rehearsal.leftovers import cluster_leftovers, machine_leftovers
+from rehearsal.report import draw_timeline, write_result
+from rehearsal.sampler import Sampler
+from rehearsal.toolchain import ensure_tools
+from verify import StackOutputs, Step, check_stack, print_step, walk_load
+
+LOAD = ("-n", "10000", "-c", "200")
+"""The guide's load, as arguments of `hey`."""
+READING = 23.0
+"""What the guide's HPA reads under that load on one replica, in percent."""
+READING_TOLERANCE = 2.0
+PEAK = 2
+
+
+class _Job:
+    """What one rehearsal has seen so far."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.seconds: dict[str, float] = {}
+
+    def record(self, step: Step) -> None:
+        self.steps.append(step)
+        print_step(len(self.steps), step)
+
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - start, 1)
+
+
+def rehearse(layout: Layout) -> int:
+    """Run the main job and write its report; the exit code is 0 where each step held.
+
+    Raises:
+        RehearsalError: the job could not be carried through.
+    """
+    job = _Job()
+    with job.timed("tools"):
+        tools = ensure_tools()
+    started = time.monotonic()
+    _say(f"starting the control plane on {layout.address}")
+    with running_cloud(layout, tools):
+        job.seconds["control_plane"] = round(time.monotonic() - started, 1)
+        stack = select_stack(layout, tools)
+        _say("pulumi up")
+        with job.timed("up"), operation("up"):
+            result = stack.up(on_output=print, color="never")
+        outputs = StackOutputs.model_validate({name: output.value for name, output in result.outputs.items()})
+        api = config.new_client_from_config(str(layout.kubeconfig))
+        samples, replicas = _walk(job, layout, tools, outputs, api)
+        changes = _preview_again(job, stack)
+        _say("pulumi destroy")
+        with job.timed("destroy"), operation("destroy"):
+            stack.destroy(on_output=print, color="never", remove=True, preserve_config=True)
+        leftovers = cluster_leftovers(layout, api)
+    leftovers += machine_leftovers(layout)
+    job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
+    picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
+    draw_timeline(picture, samples)
+    write_result(
+        result_file,
+        steps=job.steps,
+        seconds=job.seconds,
+        replicas=replicas,
+        second_preview_changes=changes,
+        leftovers=leftovers,
+    )
+    failed = [step.name for step in job.steps if not step.ok]
+    _say(f"report: {result_file.relative_to(layout.checkout)}, {picture.relative_to(layout.checkout)}")
+    _say("all steps held" if not failed else f"{len(failed)} step(s) failed: {'; '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _walk(
+    job: _Job, layout: Layout, tools: Path, outputs: StackOutputs, api: client.ApiClient
+) -> tuple[list[Any], dict[str, int]]:
+    _say("the guide's checks")
+    for step in check_stack(outputs, api):
+        job.record(step)
+    service = outputs.services[0]
+    command = [str(tools / "hey"), *LOAD, service.predict_url]
+    _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
+    with Sampler(layout, api, service) as sampler:
+        walk = walk_load(
+            service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK
+        )
+        start = time.monotonic()
+        for step in walk:
+            job.record(step)
+    job.seconds["load"] = round(time.monotonic() - start, 1)
+    ready = [sample.ready_replicas for sample in sampler.samples]
+    return sampler.samples, {"start": ready[0], "peak": max(ready), "end": ready[-1]}
+
+
+def _preview_again(job: _Job, stack: automation.Stack) -> int:
+    with operation("preview"):
+        summary = stack.preview(color="never").change_summary
+    changes = sum(count for kind, count in summary.items() if kind != automation.OpType.SAME)
+    job.record(Step("a second preview", "no change", f"{changes or 'no'} change(s)", changes == 0))
+    return changes
+
+
+def _say(line: str) -> None:
+    print(f"\n== {line}", flush=True)

@@ -1,0 +1,141 @@
+"""Child processes that never outlive the one who started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import Layout
+
+TAG = "ACKGPU_REHEARSAL"
+"""Environment variable that marks every process of a rehearsal with the folder of its cloud."""
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with_parent() -> None:
+    """For a child, before its program starts: SIGTERM when its parent is gone."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def child_environment(layout: Layout, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: its own home and temporary folder, and the cloud's tag."""
+    return {
+        **os.environ,
+        "HOME": str(layout.home),
+        "TMPDIR": str(layout.temporary),
+        TAG: str(layout.cloud),
+        **(extra or {}),
+    }
+
+
+class Processes:
+    """The children of a supervisor: each with a log of its own, ended in reverse order."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in reversed(list(self._children)):
+            self.stop(name)
+
+    def start(self, name: str, command: Sequence[str | Path], cwd: Path | None = None) -> None:
+        """Start a child; its output goes to `logs/<name>.log`."""
+        with self.log_path(name).open("ab") as log:
+            self._children[name] = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=cwd or self._layout.temporary,
+                env=child_environment(self._layout),
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+
+    def log_path(self, name: str) -> Path:
+        """Where the child's output is."""
+        return self._layout.logs / f"{name}.log"
+
+    def running(self, name: str) -> bool:
+        """Whether the child was started and has not ended."""
+        child = self._children.get(name)
+        return child is not None and child.poll() is None
+
+    def check(self, but: str | None = None) -> None:
+        """Raise `RehearsalError` where a child, other than `but`, has ended by itself."""
+        for name, child in self._children.items():
+            if name != but and child.poll() is not None:
+                raise RehearsalError(
+                    f"{name} ended with exit code {child.returncode}: see {self.log_path(name)}."
+                )
+
+    def stop(self, name: str) -> None:
+        """End the child, politely at first."""
+        child = self._children.pop(name, None)
+        if child is None:
+            return
+        child.terminate()
+        try:
+            child.wait(timeout=8)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def strays(layout: Layout) -> list[psutil.Process]:
+    """Processes other than this one and its parents that carry the cloud's tag."""
+    mine = {process.pid for process in psutil.Process().parents()} | {os.getpid()}
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid not in mine and process.environ().get(TAG) == str(layout.cloud):
+                found.append(process)
+    return found
+
+
+def sweep(layout: Layout) -> list[str]:
+    """End what an earlier, killed rehearsal of this checkout left running; returns the names."""
+    left = strays(layout)
+    names = []
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            names.append(process.name())
+            process.terminate()
+    _, alive = psutil.wait_procs(left, timeout=8)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=5)
+    return names
+
+
+def require_free_ports(address: str, ports: Mapping[str, int]) -> None:
+    """Raise `RehearsalError` that names the port and its user where one is taken."""
+    for name, port in ports.items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                raise RehearsalError(
+                    f"Port {port} on {address}, which {name} needs, can't be used ({error.strerror}): "
+                    "end the program that holds it (a cloud kept up is ended by `make rehearse-down`)."
+                ) from None

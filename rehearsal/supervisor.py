@@ -1,0 +1,147 @@
+"""The process that is the rehearsal cloud: it starts everything, simulates what is not real, and ends everything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+from aiohttp import web
+from kubernetes import client, config
+
+from autoscaling.versions import KUBERNETES_VERSION
+from rehearsal import arms, gpu_exporter
+from rehearsal.adapter_agent import AdapterAgent
+from rehearsal.alicloud.plugin import install_plugin
+from rehearsal.alicloud.store import CloudStore
+from rehearsal.control_plane import start_control_plane
+from rehearsal.environment import write_environment_file
+from rehearsal.errors import RehearsalError
+from rehearsal.inference import InferenceServers
+from rehearsal.layout import PORTS, Layout
+from rehearsal.load_balancer import LoadBalancers
+from rehearsal.node_pools import NodePools, kwok_node
+from rehearsal.processes import Processes, require_free_ports
+from rehearsal.stack_file import RehearsedCluster, rehearsed_cluster
+from rehearsal.watch import Cluster
+
+_log = logging.getLogger(__name__)
+
+_ROUND_SECONDS = 0.3
+_SYSTEM_NODE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+def serve(layout: Layout, tools: Path) -> None:
+    """Run the cloud until SIGTERM or SIGINT; its folder is removed at the end.
+
+    Raises:
+        RehearsalError: something could not be started or ended by itself.
+    """
+    cluster = rehearsed_cluster(layout.checkout)
+    require_free_ports(layout.address, dataclasses.asdict(PORTS))
+    prepare_folders(layout)
+    layout.pid_file.write_text(str(os.getpid()))
+    try:
+        with Processes(layout) as processes:
+            start_control_plane(layout, tools, processes)
+            store = CloudStore(layout.store)
+            store.create(cluster_id=cluster.id, region=cluster.region, version=KUBERNETES_VERSION)
+            arms.write_address(layout, cluster.id, cluster.region)
+            install_plugin(layout.pulumi_home, layout.cloud)
+            _link_kubernetes_plugin(layout, tools)
+            write_environment_file(layout, tools)
+            asyncio.run(_simulate(layout, tools, processes, store, cluster))
+    finally:
+        shutil.rmtree(layout.cloud, ignore_errors=True)
+
+
+def prepare_folders(layout: Layout) -> None:
+    """Make the folders of a new cloud, empty."""
+    shutil.rmtree(layout.cloud, ignore_errors=True)
+    shutil.rmtree(layout.logs, ignore_errors=True)
+    layout.logs.mkdir(parents=True)
+    layout.cloud.mkdir(mode=0o700)
+    for folder in (layout.home, layout.temporary, layout.backend, layout.pulumi_home):
+        folder.mkdir()
+
+
+def _link_kubernetes_plugin(layout: Layout, tools: Path) -> None:
+    folder = layout.pulumi_home / "plugins" / f"resource-kubernetes-v{version('pulumi_kubernetes')}"
+    folder.mkdir(parents=True)
+    for name in ("pulumi-resource-kubernetes", "schema.json", "terraform-mapping.json"):
+        (folder / name).symlink_to((tools / name).resolve())
+
+
+async def _simulate(
+    layout: Layout, tools: Path, processes: Processes, store: CloudStore, rehearsed: RehearsedCluster
+) -> None:
+    config.load_kube_config(str(layout.kubeconfig))
+    cluster = Cluster(client.ApiClient())
+    if not await asyncio.to_thread(cluster.wait_until_synced, 30):
+        raise RehearsalError(f"The API server does not list its objects: see {layout.logs}.")
+    await asyncio.to_thread(
+        cluster.core.create_node, kwok_node(f"{rehearsed.region}.10.0.0.1", {}, dict(_SYSTEM_NODE))
+    )
+    servers = InferenceServers()
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
+        await stack.enter_async_context(
+            _listening(gpu_exporter.application(cluster, servers), layout.address, PORTS.gpu_exporter)
+        )
+        await stack.enter_async_context(
+            _listening(arms.application(layout, store, upstream), layout.address, PORTS.arms)
+        )
+        balancers = LoadBalancers(layout, cluster, servers)
+        stack.push_async_callback(balancers.close)
+        agent = AdapterAgent(layout, tools, cluster, processes)
+        stack.push_async_callback(agent.close)
+        pools = NodePools(cluster, store, rehearsed.region)
+
+        async def watch_over() -> None:
+            processes.check(but=agent.process_name)
+            servers.forget_all_but({pod["metadata"]["uid"] for pod in cluster.pods})
+
+        ended = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        rounds = [
+            asyncio.create_task(_repeat(step))
+            for step in (balancers.reconcile, agent.reconcile, pools.reconcile, watch_over)
+        ]
+        stopped = asyncio.create_task(ended.wait())
+        layout.ready_file.touch()
+        done, pending = await asyncio.wait([stopped, *rounds], return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for task in done:
+            task.result()
+
+
+async def _repeat(step: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await step()
+        except client.ApiException as error:
+            # Another round meets a newer state of the cluster; the log keeps what repeats.
+            _log.warning("%s: %s %s", step.__qualname__, error.status, error.reason)
+        await asyncio.sleep(_ROUND_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def _listening(application: web.Application, address: str, port: int) -> AsyncIterator[None]:
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, address, port, reuse_address=True).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,132 @@
+"""Local copies of the cluster's objects, kept by watches."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import urllib3
+from kubernetes import client, watch
+
+Object = dict[str, Any]
+"""A Kubernetes object as the API server wrote it (camelCase keys)."""
+
+
+class Informer:
+    """A dictionary of all objects of one kind, at most moments behind the API server.
+
+    The watch is a thread that dies with the process; a broken watch starts over with a list, so no deletion is missed.
+    """
+
+    def __init__(self, list_all: Callable[..., Any]) -> None:
+        """`list_all` is a list method of the Kubernetes client, such as `list_pod_for_all_namespaces`."""
+        self._list_all = list_all
+        self._lock = threading.Lock()
+        self._objects: dict[str, Object] = {}
+        self._synced = threading.Event()
+        threading.Thread(target=self._run, name=list_all.__name__, daemon=True).start()
+
+    def objects(self) -> list[Object]:
+        """A snapshot, in the order of namespace and name."""
+        with self._lock:
+            return [self._objects[key] for key in sorted(self._objects)]
+
+    def wait_until_synced(self, timeout: float) -> bool:
+        """Wait for the first list, at most `timeout` seconds."""
+        return self._synced.wait(timeout)
+
+    def _run(self) -> None:
+        while True:
+            # The API server ends watches now and then, and goes away at the end.
+            with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
+                self._list_and_watch()
+            time.sleep(0.2)
+
+    def _list_and_watch(self) -> None:
+        listed: Object = json.loads(self._list_all(_preload_content=False).data)
+        with self._lock:
+            self._objects = {_key(item): item for item in listed["items"]}
+        self._synced.set()
+        version = listed["metadata"]["resourceVersion"]
+        for event in watch.Watch(return_type="object").stream(
+            self._list_all, resource_version=version, timeout_seconds=300
+        ):
+            item = event["raw_object"]
+            if event["type"] == "ERROR":
+                return
+            with self._lock:
+                if event["type"] == "DELETED":
+                    self._objects.pop(_key(item), None)
+                else:
+                    self._objects[_key(item)] = item
+
+
+def _key(item: Object) -> str:
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+class Cluster:
+    """The cluster as the simulation sees and changes it."""
+
+    def __init__(self, api_client: client.ApiClient) -> None:
+        self.core = client.CoreV1Api(api_client)
+        self._pods = Informer(self.core.list_pod_for_all_namespaces)
+        self._services = Informer(self.core.list_service_for_all_namespaces)
+        self._nodes = Informer(self.core.list_node)
+        self._config_maps = Informer(self.core.list_config_map_for_all_namespaces)
+
+    def wait_until_synced(self, timeout: float) -> bool:
+        """Wait for the first list of each kind, at most `timeout` seconds each."""
+        informers = (self._pods, self._services, self._nodes, self._config_maps)
+        return all(informer.wait_until_synced(timeout) for informer in informers)
+
+    @property
+    def pods(self) -> list[Object]:
+        return self._pods.objects()
+
+    @property
+    def services(self) -> list[Object]:
+        return self._services.objects()
+
+    @property
+    def nodes(self) -> list[Object]:
+        return self._nodes.objects()
+
+    @property
+    def config_maps(self) -> list[Object]:
+        return self._config_maps.objects()
+
+
+def condition(item: Object, kind: str) -> str | None:
+    """The status of a condition: "True", "False", "Unknown", or None where it is not set."""
+    for entry in item.get("status", {}).get("conditions", []):
+        if entry["type"] == kind:
+            status: str = entry["status"]
+            return status
+    return None
+
+
+def is_serving(pod: Object) -> bool:
+    """Ready and not terminating: the pods that a Service sends requests to."""
+    return condition(pod, "Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+def gpus(pod: Object) -> int:
+    """Whole GPUs that the pod's containers ask for."""
+    return sum(
+        int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+        for container in pod["spec"]["containers"]
+    )
+
+
+def selects(service: Object, pod: Object) -> bool:
+    """Whether the Service's selector picks the pod."""
+    selector: dict[str, str] = service["spec"].get("selector") or {}
+    labels: dict[str, str] = pod["metadata"].get("labels", {})
+    same_namespace: bool = service["metadata"]["namespace"] == pod["metadata"]["namespace"]
+    return same_namespace and bool(selector) and selector.items() <= labels.items()
