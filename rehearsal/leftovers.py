@@ -9,7 +9,7 @@ from kubernetes import client
 
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.layout import PORTS, Layout
-from rehearsal.node_pools import POOL_LABEL
+from rehearsal.watch import POOL_LABEL
 from rehearsal.processes import strays
 
 _METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")

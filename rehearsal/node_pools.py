@@ -16,14 +16,13 @@ from kubernetes import client
 from autoscaling.instance_types import InstanceType, find_instance_type
 from rehearsal.alicloud.store import CloudStore, NodePool
 from rehearsal.kwok import NODE_ANNOTATION
-from rehearsal.watch import Cluster, Object, condition, gpus
+from rehearsal.watch import POOL_LABEL, Cluster, Object, condition, gpus
 
 PROVISION_SECONDS = 3.0
 """From the order of a node to its appearance in the cluster."""
 IDLE_SECONDS = 8.0
 """How long a node is without GPU pods before an autoscaling pool gives it back."""
 
-POOL_LABEL = "alibabacloud.com/nodepool-id"
 MODEL_LABEL = "aliyun.accelerator/nvidia_name"
 MEMORY_LABEL = "aliyun.accelerator/nvidia_mem"
 COUNT_LABEL = "aliyun.accelerator/nvidia_count"

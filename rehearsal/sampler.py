@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rehearsal.gpu_exporter import ANSWERED
 from rehearsal.layout import PORTS, Layout
-from rehearsal.node_pools import POOL_LABEL
+from rehearsal.watch import POOL_LABEL
 from rehearsal.report import Sample
 from verify import ServiceOutputs
 

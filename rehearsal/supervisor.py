@@ -55,7 +55,7 @@ def serve(layout: Layout, tools: Path) -> None:
             store = CloudStore(layout.store)
             store.create(cluster_id=cluster.id, region=cluster.region, version=KUBERNETES_VERSION)
             arms.write_address(layout, cluster.id, cluster.region)
-            install_plugin(layout.pulumi_home, layout.cloud)
+            install_plugin(layout)
             _link_kubernetes_plugin(layout, tools)
             write_environment_file(layout, tools)
             asyncio.run(_simulate(layout, tools, processes, store, cluster))

@@ -12,6 +12,9 @@ from typing import Any
 import urllib3
 from kubernetes import client, watch
 
+POOL_LABEL = "alibabacloud.com/nodepool-id"
+"""Node label with which ACK marks the nodes of a pool."""
+
 Object = dict[str, Any]
 """A Kubernetes object as the API server wrote it (camelCase keys)."""
 

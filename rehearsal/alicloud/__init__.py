@@ -1,0 +1,1 @@
+"""The vendor's cloud, simulated behind a real Pulumi provider plugin."""
