@@ -74,25 +74,23 @@ class InferenceService(pulumi.ComponentResource):
         self.address = self.service.status.apply(lambda status: _address(status, args.port))
         self.register_outputs({"address": self.address})
 
-    def describe(self, service: Service) -> pulumi.Output[dict[str, Any]]:
+    def describe(self, service: Service) -> dict[str, pulumi.Input[Any]]:
         """What a check of this service needs to know, as a stack output."""
         autoscaler = service.autoscaler
-        return pulumi.Output.from_input(
-            {
-                "name": service.name,
-                "namespace": self.deployment.metadata.namespace,
-                "deployment": self.deployment.metadata.name,
-                "service": self.service.metadata.name,
-                "address": self.address,
-                "predictUrl": pulumi.Output.concat("http://", self.address, service.probe.path),
-                "answer": service.probe.answer,
-                "hpa": service.autoscaler_name,
-                "metric": autoscaler.metric,
-                "target": f"{autoscaler.target:f}",
-                "minReplicas": autoscaler.min_replicas,
-                "maxReplicas": autoscaler.max_replicas,
-            }
-        )
+        return {
+            "name": service.name,
+            "namespace": self.deployment.metadata.namespace,
+            "deployment": self.deployment.metadata.name,
+            "service": self.service.metadata.name,
+            "address": self.address,
+            "predictUrl": pulumi.Output.concat("http://", self.address, service.probe.path),
+            "answer": service.probe.answer,
+            "hpa": service.autoscaler_name,
+            "metric": autoscaler.metric,
+            "target": f"{autoscaler.target:f}",
+            "minReplicas": autoscaler.min_replicas,
+            "maxReplicas": autoscaler.max_replicas,
+        }
 
     def _create_deployment(
         self, name: str, args: InferenceServiceArgs, labels: dict[str, str]

@@ -39,7 +39,10 @@ class ArmsPrometheus(pulumi.ComponentResource):
             enable_details=True,
             opts=pulumi.InvokeOutputOptions(parent=self, depends_on=[self.owner] if self.owner else None),
         )
-        address = pulumi.Output.all(args.cluster_id, found.prometheis).apply(lambda both: _address(*both))
+        # Not Output.all: it turns the SDK's classes into plain dictionaries.
+        address = pulumi.Output.from_input(args.cluster_id).apply(
+            lambda cluster_id: found.prometheis.apply(lambda instances: _address(cluster_id, instances))
+        )
         self.http_api_url = pulumi.Output.secret(address)
         self.register_outputs({"http_api_url": self.http_api_url})
 

@@ -26,9 +26,9 @@ def _up(layout: Layout) -> int:
 
     tools = ensure_tools()
     cloud.keep_up(layout, tools)
-    select_stack(layout, tools)
+    select_stack(layout)
     print("The rehearsal cloud is up; `make rehearse-down` ends it. The environment it needs:\n")
-    for name, value in engine_variables(layout, tools).items():
+    for name, value in engine_variables(layout).items():
         print(f"  {name}={value}")
     relative = layout.environment_file.relative_to(layout.checkout)
     print(f"\nThe same as a file:  source {relative}\nThen:                pulumi preview; pulumi up; pulumi destroy")

@@ -93,7 +93,7 @@ def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=layout.checkout,
-            env=child_environment(layout, engine_variables(layout, tools)),
+            env=child_environment(layout, engine_variables(layout)),
             start_new_session=True,
             preexec_fn=end_with_parent if attached else None,
         )

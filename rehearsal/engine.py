@@ -14,19 +14,18 @@ from rehearsal.layout import STACK, Layout
 from rehearsal.processes import child_environment
 
 
-def select_stack(layout: Layout, tools: Path, work_dir: Path | None = None) -> automation.Stack:
+def select_stack(layout: Layout, work_dir: Path | None = None) -> automation.Stack:
     """The stack `rehearsal` in the cloud's own backend; it is made at the first use.
 
     Args:
         layout: whose cloud.
-        tools: folder of the engine's binaries.
         work_dir: folder of the program, by default the checkout.
     """
-    environment = child_environment(layout, engine_variables(layout, tools))
+    environment = child_environment(layout, engine_variables(layout))
     return automation.create_or_select_stack(
         STACK,
         work_dir=str(work_dir or layout.checkout),
-        opts=automation.LocalWorkspaceOptions(env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(tools.parent))),
+        opts=automation.LocalWorkspaceOptions(env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))),
     )
 
 

@@ -11,11 +11,11 @@ from rehearsal.layout import PASSPHRASE, STACK, Layout
 from rehearsal.processes import TAG
 
 
-def engine_variables(layout: Layout, tools: Path) -> dict[str, str]:
+def engine_variables(layout: Layout) -> dict[str, str]:
     """The variables that point the engine, the providers and kubectl at the cloud of this checkout."""
     python = Path(sys.executable).parent
     return {
-        "PATH": os.pathsep.join([str(python), str(tools), os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(python), str(layout.commands), os.environ.get("PATH", os.defpath)]),
         "PULUMI_HOME": str(layout.pulumi_home),
         "PULUMI_BACKEND_URL": f"file://{layout.backend}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
@@ -31,7 +31,14 @@ def engine_variables(layout: Layout, tools: Path) -> dict[str, str]:
     }
 
 
-def write_environment_file(layout: Layout, tools: Path) -> None:
+def link_commands(layout: Layout, tools: Path) -> None:
+    """Make the folder that PATH gets."""
+    layout.commands.mkdir()
+    for name in ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "kubectl", "hey"):
+        (layout.commands / name).symlink_to(tools / name)
+
+
+def write_environment_file(layout: Layout) -> None:
     """Write the variables as a file for `source`."""
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in engine_variables(layout, tools).items()]
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in engine_variables(layout).items()]
     layout.environment_file.write_text("\n".join(lines) + "\n")

@@ -70,6 +70,11 @@ class Layout:
         return self.cloud / "pulumi"
 
     @property
+    def commands(self) -> Path:
+        """The tools that people call; the others, plugins among them, must not be on PATH."""
+        return self.cloud / "bin"
+
+    @property
     def backend(self) -> Path:
         return self.cloud / "backend"
 

@@ -60,7 +60,7 @@ def rehearse(layout: Layout) -> int:
     _say(f"starting the control plane on {layout.address}")
     with running_cloud(layout, tools):
         job.seconds["control_plane"] = round(time.monotonic() - started, 1)
-        stack = select_stack(layout, tools)
+        stack = select_stack(layout)
         _say("pulumi up")
         with job.timed("up"), operation("up"):
             result = stack.up(on_output=print, color="never")

@@ -23,7 +23,7 @@ from rehearsal.adapter_agent import AdapterAgent
 from rehearsal.alicloud.plugin import install_plugin
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane import start_control_plane
-from rehearsal.environment import write_environment_file
+from rehearsal.environment import link_commands, write_environment_file
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServers
 from rehearsal.layout import PORTS, Layout
@@ -57,7 +57,8 @@ def serve(layout: Layout, tools: Path) -> None:
             arms.write_address(layout, cluster.id, cluster.region)
             install_plugin(layout)
             _link_kubernetes_plugin(layout, tools)
-            write_environment_file(layout, tools)
+            link_commands(layout, tools)
+            write_environment_file(layout)
             asyncio.run(_simulate(layout, tools, processes, store, cluster))
     finally:
         shutil.rmtree(layout.cloud, ignore_errors=True)

@@ -22,7 +22,7 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from rehearsal.alicloud.schema import check, is_known, replaced_by
+from rehearsal.alicloud.schema import UNKNOWN, check, is_known, replaced_by
 from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudResource, CloudStore
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
@@ -99,7 +99,10 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):  # type: ign
         return _diff(changed, replaced_by(_token(request.urn), changed))
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return self._answer(context, lambda: self._create(_token(request.urn), _dict(request.properties)))
+        token, inputs = _token(request.urn), _dict(request.properties)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=_struct({**inputs, **_unknown_outputs(token)}))
+        return self._answer(context, lambda: self._create(token, inputs))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         def read() -> Any:
@@ -113,7 +116,10 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):  # type: ign
         return self._answer(context, read)
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return self._answer(context, lambda: self._update(request.id, _dict(request.news)))
+        inputs = _dict(request.news)
+        if request.preview:
+            return provider_pb2.UpdateResponse(properties=_struct({**_dict(request.olds), **inputs}))
+        return self._answer(context, lambda: self._update(request.id, inputs))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         return self._answer(context, lambda: self._delete(request.id))
@@ -196,6 +202,15 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):  # type: ign
             "state": cluster.state,
             "vpcId": cluster.vpc_id,
             "vswitchIds": cluster.vswitch_ids,
+            # The SDK's class asks for every field.
+            **dict.fromkeys(_CLUSTER_TEXTS, ""),
+            "clusterSpec": "ack.pro.small",
+            "clusterType": "ManagedKubernetes",
+            "deletionProtection": True,
+            "autoMode": {"enabled": False},
+            "maintenanceWindow": {},
+            "operationPolicy": {},
+            "tags": {},
         }
         clusters = [details] if found else []
         ids = [entry["id"] for entry in clusters]
@@ -243,6 +258,10 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):  # type: ign
         }
 
 
+_CLUSTER_TEXTS = (
+    "clusterDomain", "ipStack", "nodeCidrMask", "podCidr", "profile", "proxyMode", "resourceGroupId",
+    "securityGroupId", "serviceCidr", "timezone",
+)  # fmt: skip
 _PROMETHEUS_FIELDS = (
     "authToken", "httpApiInterUrl", "pushGateWayInterUrl", "pushGateWayIntraUrl", "remoteReadInterUrl",
     "remoteReadIntraUrl", "remoteWriteInterUrl", "remoteWriteIntraUrl", "resourceGroupId", "securityGroupId",
@@ -259,6 +278,10 @@ def _identity(token: str, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if token == ADDON:
         return f"{cluster_id}:{inputs['name']}", {}
     return cluster_id, {}
+
+
+def _unknown_outputs(token: str) -> dict[str, str]:
+    return {"nodePoolId": UNKNOWN, "scalingGroupId": UNKNOWN} if token == NODE_POOL else {}
 
 
 def _state(resource: CloudResource) -> dict[str, Any]:
