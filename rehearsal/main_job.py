@@ -5,27 +5,26 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from kubernetes import client, config
 from pulumi import automation
 
 from rehearsal.cloud import running_cloud
 from rehearsal.engine import operation, select_stack
-from rehearsal.errors import RehearsalError
-from rehearsal.layout import Layout
+from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
-from rehearsal.report import draw_timeline, write_result
+from rehearsal.report import Sample, draw_timeline, write_result
 from rehearsal.sampler import Sampler
 from rehearsal.toolchain import ensure_tools
-from verify import StackOutputs, Step, check_stack, print_step, walk_load
+from verify import LoadWalk, StackOutputs, Step, check_stack, print_step
 
 LOAD = ("-n", "10000", "-c", "200")
 """The guide's load, as arguments of `hey`."""
-READING = 23.0
+READING = Decimal(23)
 """What the guide's HPA reads under that load on one replica, in percent."""
-READING_TOLERANCE = 2.0
+READING_TOLERANCE = Decimal(2)
 PEAK = 2
 
 
@@ -64,18 +63,19 @@ def rehearse(layout: Layout) -> int:
         _say("pulumi up")
         with job.timed("up"), operation("up"):
             result = stack.up(on_output=print, color="never")
-        outputs = StackOutputs.model_validate({name: output.value for name, output in result.outputs.items()})
+        values = {name: output.value for name, output in result.outputs.items()}
+        outputs = StackOutputs.of(STACK, values)
         api = config.new_client_from_config(str(layout.kubeconfig))
         samples, replicas = _walk(job, layout, tools, outputs, api)
         changes = _preview_again(job, stack)
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
-            stack.destroy(on_output=print, color="never", remove=True, preserve_config=True)
+            stack.destroy(on_output=print, color="never")
         leftovers = cluster_leftovers(layout, api)
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
-    draw_timeline(picture, samples)
+    draw_timeline(picture, samples, outputs.services[0].metric)
     write_result(
         result_file,
         steps=job.steps,
@@ -92,7 +92,7 @@ def rehearse(layout: Layout) -> int:
 
 def _walk(
     job: _Job, layout: Layout, tools: Path, outputs: StackOutputs, api: client.ApiClient
-) -> tuple[list[Any], dict[str, int]]:
+) -> tuple[list[Sample], dict[str, int]]:
     _say("the guide's checks")
     for step in check_stack(outputs, api):
         job.record(step)
@@ -100,13 +100,14 @@ def _walk(
     command = [str(tools / "hey"), *LOAD, service.predict_url]
     _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     with Sampler(layout, api, service) as sampler:
-        walk = walk_load(
+        walk = LoadWalk(
             service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK
         )
-        start = time.monotonic()
-        for step in walk:
-            job.record(step)
-    job.seconds["load"] = round(time.monotonic() - start, 1)
+        with job.timed("load"):
+            for step in walk.under_load():
+                job.record(step)
+        with job.timed("scale_in"):
+            job.record(walk.after_load())
     ready = [sample.ready_replicas for sample in sampler.samples]
     return sampler.samples, {"start": ready[0], "peak": max(ready), "end": ready[-1]}
 

@@ -132,7 +132,7 @@ def ensure_tools(
     """Build the tools that the cache does not hold yet.
 
     Two processes take turns, and checkouts with other pins have folders of their own. A build that was
-    interrupted goes on: executables that are finished stay, so do the Go caches of the group that was being built.
+    interrupted goes on: executables that are finished stay, so do the Go caches.
 
     Args:
         progress: where to say what is being built, by default standard output.
@@ -179,14 +179,10 @@ class _Toolchain:
 
     def _complete(self) -> bool:
         names = [name for group in self._groups for name in group.files]
-        unfinished = any(self._work_folder(group).exists() for group in self._groups)
-        return not unfinished and all((self._bin / name).is_file() for name in names)
+        return not self._work.exists() and all((self._bin / name).is_file() for name in names)
 
     def _folder(self, group: Group) -> Path:
         return self._tools / group.key / "bin"
-
-    def _work_folder(self, group: Group) -> Path:
-        return self._work / group.key
 
     def _missing(self, group: Group) -> list[str]:
         return [name for name in group.binaries if not (self._folder(group) / name).is_file()]
@@ -211,7 +207,7 @@ class _Toolchain:
         if total:
             unbuilt = [group for group in self._groups if missing[group.key]]
             _require_go(
-                max(group.go_version for group in unbuilt), _go_environment(self._work_folder(unbuilt[0]))
+                max(group.go_version for group in unbuilt), _go_environment(self._work)
             )
             self._say(
                 f"tools: building {total} from source into {self._tools}, once (all 13: half an hour on 2 cores)\n"
@@ -219,15 +215,14 @@ class _Toolchain:
         built = 0
         for group in self._groups:
             if missing[group.key]:
-                builder = _Builder(group, self._folder(group), self._work_folder(group))
+                builder = _Builder(group, self._folder(group), self._work)
                 builder.copy_files_beside()
                 for name in missing[group.key]:
                     built += 1
                     self._say(f"[{built}/{total}] {name} ... ")
                     self._build(builder, name)
-            shutil.rmtree(self._work_folder(group), ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self._work.rmdir()
+        # Only now: the groups share the standard library and many modules.
+        shutil.rmtree(self._work, ignore_errors=True)
         return built
 
     def _build(self, builder: _Builder, name: str) -> None:
@@ -256,7 +251,7 @@ class _Toolchain:
 
 
 class _Builder:
-    """Runs `go` for one group, with caches that go when the group is complete."""
+    """Runs `go` for one group, with caches that go when all groups are complete."""
 
     def __init__(self, group: Group, folder: Path, work: Path) -> None:
         self._group = group

@@ -1,0 +1,16 @@
+"""Checks of a live stack, on ACK or on the rehearsal cloud, from the stack's own outputs."""
+
+from verify.checks import check_stack
+from verify.load import LoadWalk
+from verify.outputs import OutputsError, ServiceOutputs, StackOutputs
+from verify.steps import Step, print_step
+
+__all__ = [
+    "LoadWalk",
+    "OutputsError",
+    "ServiceOutputs",
+    "StackOutputs",
+    "Step",
+    "check_stack",
+    "print_step",
+]

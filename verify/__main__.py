@@ -1,0 +1,89 @@
+"""`python -m verify --stack dev [--load]`: the checks, one by one, for people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import urllib3
+from kubernetes import client, config
+
+from verify.checks import check_stack
+from verify.load import LoadWalk
+from verify.outputs import OutputsError, StackOutputs
+from verify.steps import Step, print_step
+
+_LOAD = ("-n", "10000", "-c", "200")
+"""The guide's load."""
+
+
+class _UsageError(Exception):
+    """One sentence; exit code 2."""
+
+
+def _outputs(stack: str) -> StackOutputs:
+    if shutil.which("pulumi") is None:
+        raise _UsageError(
+            "pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal."
+        )
+    result = subprocess.run(
+        ["pulumi", "stack", "output", "--json", "--stack", stack],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if result.returncode:
+        reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("error: ")
+        raise _UsageError(f"The outputs of stack {stack} can't be read: {reason}.")
+    return StackOutputs.of(stack, json.loads(result.stdout))
+
+
+def _api() -> client.ApiClient:
+    try:
+        return config.new_client_from_config()
+    except config.ConfigException as error:
+        raise _UsageError(
+            f"No credential for the cluster: {error} Set KUBECONFIG to a kubeconfig of it."
+        ) from None
+
+
+def _steps(outputs: StackOutputs, api: client.ApiClient, load: bool) -> Iterator[Step]:
+    yield from check_stack(outputs, api)
+    if load:
+        hey = shutil.which("hey")
+        if hey is None:
+            raise _UsageError("hey is not on PATH, and --load needs it: github.com/rakyll/hey.")
+        for service in outputs.services:
+            walk = LoadWalk(service, api, [hey, *_LOAD, service.predict_url])
+            yield from walk.under_load()
+            yield walk.after_load()
+
+
+def main() -> int:
+    """Print each step; 0 where all hold, 1 where one fails, 2 where they could not be made."""
+    parser = argparse.ArgumentParser(prog="python -m verify", description="Check a live stack.")
+    parser.add_argument("--stack", required=True, help="name of the stack")
+    parser.add_argument("--load", action="store_true", help="also put the guide's load on each service")
+    arguments = parser.parse_args()
+    try:
+        failed = 0
+        for index, step in enumerate(_steps(_outputs(arguments.stack), _api(), arguments.load), start=1):
+            print_step(index, step)
+            failed += not step.ok
+    except (_UsageError, OutputsError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except urllib3.exceptions.HTTPError:
+        print("The cluster of the kubeconfig can't be reached: check KUBECONFIG and the network.", file=sys.stderr)
+        return 2
+    print("all steps held" if not failed else f"{failed} step(s) failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The stack outputs that the checks start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+
+class OutputsError(Exception):
+    """The stack does not have what the checks need; the message is one sentence."""
+
+
+class _Outputs(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class ServiceOutputs(_Outputs):
+    """One inference service."""
+
+    name: str
+    namespace: str
+    deployment: str
+    service: str
+    address: str
+    predict_url: str
+    answer: str
+    hpa: str
+    metric: str
+    target: str
+    min_replicas: int
+    max_replicas: int
+
+
+class StackOutputs(_Outputs):
+    """What the program exports."""
+
+    cluster_id: str
+    custom_metrics_path: str
+    metric_resources: list[str]
+    services: list[ServiceOutputs]
+
+    @classmethod
+    def of(cls, stack: str, outputs: Mapping[str, Any]) -> StackOutputs:
+        """Read a stack's outputs.
+
+        Raises:
+            OutputsError: one is missing or has another shape.
+        """
+        try:
+            return cls.model_validate(dict(outputs))
+        except ValidationError as error:
+            location = ".".join(str(part) for part in error.errors()[0]["loc"])
+            raise OutputsError(
+                f"Stack {stack} has no output {location} as this version writes it: run `pulumi up` on it first."
+            ) from None
