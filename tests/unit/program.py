@@ -1,0 +1,197 @@
+"""Runs the program on mocks and records what it registers, with the options that the SDK's own mocks hide."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import yaml
+from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
+from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
+from pulumi.runtime.settings import SETTINGS
+from pulumi.runtime.stack import run_pulumi_func
+
+CHECKOUT = Path(__file__).parents[2]
+KUBECONFIG = "kubeconfig-with-a-key"
+PROMETHEUS_URL = "http://cn-hangzhou-intranet.arms.aliyuncs.com:9090/api/v1/prometheus/token/1/c1/cn-hangzhou"
+ADDRESS = "192.0.2.10"
+CLUSTER_VSWITCHES = ["vsw-own-a", "vsw-own-b"]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One registered resource."""
+
+    urn: str
+    type: str
+    name: str
+    inputs: dict[str, Any]
+    """Secrets are replaced by `<secret>`."""
+    parent: str
+    provider: str
+    dependencies: frozenset[str]
+    """URNs, by option and by output."""
+    ignore_changes: tuple[str, ...]
+
+
+@dataclass
+class Recorder(pulumi.runtime.Mocks):
+    """The cloud as the program sees it, and what the program did."""
+
+    preview: bool = False
+    cluster_state: str = "running"
+    cluster_exists: bool = True
+    prometheus_url: str = PROMETHEUS_URL
+    prometheus_exists: bool = True
+    registrations: list[Registration] = field(default_factory=list)
+    calls: list[MockCallArgs] = field(default_factory=list)
+    outputs: dict[str, Any] = field(default_factory=dict)
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        computed: dict[str, Any] = {}
+        if args.typ == "alicloud:cs/nodePool:NodePool":
+            computed = {"nodePoolId": "np1"}
+        elif args.typ == "kubernetes:core/v1:Service":
+            computed = {"status": {"loadBalancer": {"ingress": [{"ip": ADDRESS}]}}}
+        if self.preview:
+            return None, {**args.inputs, **dict.fromkeys(computed, rpc.UNKNOWN)}
+        return f"{args.name}-id", {**args.inputs, **computed}
+
+    def call(self, args: MockCallArgs) -> dict[str, Any]:
+        self.calls.append(args)
+        return {
+            "alicloud:cs/getClusters:getClusters": self._clusters,
+            "alicloud:cs/getClusterCredential:getClusterCredential": self._credential,
+            "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
+        }[args.token](args.args)
+
+    def _clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "currentVersion", "id", "ipStack",
+                 "nodeCidrMask", "podCidr", "profile", "proxyMode", "regionId", "resourceGroupId",
+                 "securityGroupId", "serviceCidr", "timezone", "vpcId")  # fmt: skip
+        cluster = {
+            **dict.fromkeys(texts, ""),
+            **dict.fromkeys(("autoMode", "maintenanceWindow", "operationPolicy", "tags"), {}),
+            "deletionProtection": True,
+            "clusterId": arguments["ids"][0],
+            "state": self.cluster_state,
+            "vswitchIds": CLUSTER_VSWITCHES,
+        }
+        return {"clusters": [cluster] if self.cluster_exists else []}
+
+    @staticmethod
+    def _credential(arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"kubeConfig": KUBECONFIG, "clusterId": arguments["clusterId"]}
+
+    def _prometheus(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        texts = ("authToken", "clusterName", "clusterType", "grafanaInstanceId", "httpApiInterUrl", "id",
+                 "pushGateWayInterUrl", "pushGateWayIntraUrl", "remoteReadInterUrl", "remoteReadIntraUrl",
+                 "remoteWriteInterUrl", "remoteWriteIntraUrl", "resourceGroupId", "securityGroupId",
+                 "subClustersJson", "vpcId", "vswitchId")  # fmt: skip
+        url = self.prometheus_url if arguments.get("enableDetails") else ""
+        instance = {
+            **dict.fromkeys(texts, ""),
+            "tags": {},
+            "clusterId": arguments["ids"][0],
+            "httpApiIntraUrl": url,
+        }
+        return {"prometheis": [instance] if self.prometheus_exists else []}
+
+    def of_type(self, type_: str) -> list[Registration]:
+        return [one for one in self.registrations if one.type == type_]
+
+    def one(self, type_: str) -> Registration:
+        [registration] = self.of_type(type_)
+        return registration
+
+    def comes_after(self, registration: Registration) -> set[str]:
+        """URNs of all that must exist before the registration and may only go after it, at any distance.
+
+        The engine orders by dependencies and by parents: what a component depends on, its children wait for.
+        """
+        by_urn = {one.urn: one for one in self.registrations}
+        found: set[str] = set()
+        waiting = [registration.urn]
+        while waiting:
+            current = by_urn.get(waiting.pop())
+            for urn in (current.dependencies | {current.parent}) - found if current else ():
+                found.add(urn)
+                waiting.append(urn)
+        return found
+
+
+class _Monitor(MockMonitor):
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self._recorder = recorder
+
+    def RegisterResource(self, request: Any) -> Any:
+        response = super().RegisterResource(request)
+        dependencies = set(request.dependencies)
+        for of_property in request.propertyDependencies.values():
+            dependencies.update(of_property.urns)
+        self._recorder.registrations.append(
+            Registration(
+                urn=response.urn,
+                type=request.type,
+                name=request.name,
+                inputs=_masked(rpc.deserialize_properties(request.object, keep_unknowns=True)),
+                parent=request.parent,
+                provider=request.provider,
+                dependencies=frozenset(dependencies),
+                ignore_changes=tuple(request.ignoreChanges),
+            )
+        )
+        return response
+
+
+def _masked(value: Any) -> Any:
+    if rpc.is_rpc_secret(value):
+        return "<secret>"
+    if isinstance(value, dict):
+        return {key: _masked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    return value
+
+
+def stack_config(stack: str) -> dict[str, Any]:
+    """The decoded values of a stack file, keys with their namespace."""
+    config: dict[str, Any] = yaml.safe_load((CHECKOUT / f"Pulumi.{stack}.yaml").read_text())["config"]
+    return config
+
+
+def run_program(config: dict[str, Any], recorder: Recorder) -> Recorder:
+    """Run `__main__.py` once on the values, as the engine hands them over."""
+    _run(config, recorder, lambda: runpy.run_path(str(CHECKOUT / "__main__.py")))
+    return recorder
+
+
+def run(recorder: Recorder, program: Any) -> Recorder:
+    """Run any program."""
+    _run({}, recorder, program)
+    return recorder
+
+
+def _run(config: dict[str, Any], recorder: Recorder, program: Any) -> None:
+    async def main() -> None:
+        monitor = _Monitor(recorder)
+        set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
+        SETTINGS.rpc_manager.clear()
+        SETTINGS.outputs.clear()
+        set_all_config(
+            {
+                key: value if isinstance(value, str) else json.dumps(value)
+                for key, value in config.items()
+            }
+        )
+        await run_pulumi_func(program)
+        outputs = await rpc.serialize_properties(get_root_resource().outputs, {})
+        recorder.outputs = _masked(rpc.deserialize_properties(outputs, keep_unknowns=True))
+
+    asyncio.run(main())

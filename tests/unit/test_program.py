@@ -1,0 +1,289 @@
+"""The whole program on mocks: what it registers, in which order, and what stays secret."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from tests.unit.program import (
+    ADDRESS,
+    CHECKOUT,
+    CLUSTER_VSWITCHES,
+    KUBECONFIG,
+    PROMETHEUS_URL,
+    Recorder,
+    Registration,
+    run_program,
+    stack_config,
+)
+
+NODE_POOL = "alicloud:cs/nodePool:NodePool"
+PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+SERVICE = "kubernetes:core/v1:Service"
+HPA = "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
+
+
+def dev_config(**changes: Any) -> dict[str, Any]:
+    config = copy.deepcopy(stack_config("dev"))
+    config["ackgpu:region"] = "cn-beijing"
+    config["ackgpu:cluster"] = {"id": "c0123456789abcdef0123456789abcdef"}
+    config["ackgpu:gpuNodePool"]["instanceTypes"] = ["ecs.gn6v-c8g1.2xlarge"]
+    return {**config, **{f"ackgpu:{key}": value for key, value in changes.items()}}
+
+
+@pytest.fixture(scope="module")
+def program() -> Recorder:
+    return run_program(dev_config(), Recorder())
+
+
+@pytest.fixture(scope="module")
+def seed() -> dict[str, Any]:
+    documents = yaml.safe_load_all((CHECKOUT / "tests" / "data" / "seed_manifests.yaml").read_text())
+    return {document["kind"]: document for document in documents}
+
+
+def test_the_stack_is_six_components_and_their_resources(program: Recorder) -> None:
+    components = [one.type for one in program.registrations if one.type.startswith("ackgpu:")]
+    assert sorted(components) == [
+        "ackgpu:index:AckCluster",
+        "ackgpu:index:ArmsPrometheus",
+        "ackgpu:index:GpuAutoscaler",
+        "ackgpu:index:GpuNodePool",
+        "ackgpu:index:InferenceService",
+        "ackgpu:index:MetricsAdapter",
+    ]
+
+
+def test_the_deployment_is_the_guides(program: Recorder, seed: dict[str, Any]) -> None:
+    inputs = program.one(DEPLOYMENT).inputs
+    expected = seed["Deployment"]
+    assert inputs["metadata"]["name"] == expected["metadata"]["name"]
+    assert inputs["spec"]["selector"] == expected["spec"]["selector"]
+    assert inputs["spec"]["template"]["metadata"] == expected["spec"]["template"]["metadata"]
+    [container] = inputs["spec"]["template"]["spec"]["containers"]
+    [guide] = expected["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == guide["name"]
+    assert container["image"] == guide["image"]
+    assert container["ports"] == guide["ports"]
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "1"}}, "limits only, as a quantity"
+
+
+def test_the_deployment_leaves_the_number_of_replicas_to_the_hpa(program: Recorder) -> None:
+    deployment = program.one(DEPLOYMENT)
+    assert "replicas" not in deployment.inputs["spec"]
+    assert deployment.ignore_changes == ("spec.replicas",)
+
+
+def test_a_rollout_frees_a_gpu_before_it_needs_one(program: Recorder) -> None:
+    strategy = program.one(DEPLOYMENT).inputs["spec"]["strategy"]
+    assert strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def test_the_service_is_the_guides(program: Recorder, seed: dict[str, Any]) -> None:
+    inputs = program.one(SERVICE).inputs
+    expected = seed["Service"]
+    assert inputs["metadata"] == {**expected["metadata"], "namespace": "default"}
+    assert inputs["spec"] == expected["spec"]
+
+
+def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, seed: dict[str, Any]) -> None:
+    inputs = program.one(HPA).inputs
+    expected = seed["HorizontalPodAutoscaler"]
+    assert inputs["metadata"]["name"] == "gpu-hpa" == expected["metadata"]["name"]
+    assert inputs["spec"]["scaleTargetRef"] == expected["spec"]["scaleTargetRef"]
+    assert inputs["spec"]["minReplicas"] == expected["spec"]["minReplicas"] == 1
+    assert inputs["spec"]["maxReplicas"] == expected["spec"]["maxReplicas"] == 10
+    [metric] = inputs["spec"]["metrics"]
+    assert metric == {
+        "type": "Pods",
+        "pods": {
+            "metric": {"name": "DCGM_CUSTOM_PROCESS_SM_UTIL"},
+            "target": {"type": "AverageValue", "averageValue": "20"},
+        },
+    }
+
+
+def test_the_hpa_has_a_behavior_in_both_directions_and_up_waits_for_its_metric(program: Recorder) -> None:
+    inputs = program.one(HPA).inputs
+    behavior = inputs["spec"]["behavior"]
+    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 0
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
+    assert behavior["scaleUp"]["policies"] and behavior["scaleDown"]["policies"]
+    assert inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": "condition=ScalingActive"}
+
+
+def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Recorder) -> None:
+    inputs = program.one(RELEASE).inputs
+    assert inputs["name"] == "ack-alibaba-cloud-metrics-adapter"
+    assert inputs["namespace"] == "kube-system"
+    assert inputs["chart"] == (
+        "https://aliacs-app-catalog.oss-cn-hangzhou.aliyuncs.com/charts-incubator/"
+        "ack-alibaba-cloud-metrics-adapter-1.3.2.tgz"
+    )
+    assert not inputs.get("skipAwait"), "Helm waits until the adapter serves"
+
+
+def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder) -> None:
+    pool = program.one(NODE_POOL)
+    assert pool.inputs["scalingConfig"] == {"enable": True, "type": "gpu", "minSize": 1, "maxSize": 10}
+    assert "desiredSize" not in pool.inputs
+    assert pool.ignore_changes == ("desiredSize",)
+    assert pool.inputs["nodePoolName"] == "gpu", "the provider requires it, though the SDK does not"
+    assert pool.inputs["labels"] == [{"key": "ack.node.gpu.schedule", "value": "default"}]
+
+
+def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
+    pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "size": 10}
+    inputs = run_program(dev_config(gpuNodePool=pool), Recorder()).one(NODE_POOL).inputs
+    assert inputs["desiredSize"] == "10"
+    assert "scalingConfig" not in inputs
+
+
+def test_the_pool_takes_the_clusters_vswitches_unless_others_are_set(program: Recorder) -> None:
+    assert program.one(NODE_POOL).inputs["vswitchIds"] == CLUSTER_VSWITCHES
+    pool = {
+        "instanceTypes": ["ecs.gn6v-c8g1.2xlarge"],
+        "autoscaling": {"max": 10},
+        "vswitchIds": ["vsw-mine"],
+    }
+    other = run_program(dev_config(gpuNodePool=pool), Recorder())
+    assert other.one(NODE_POOL).inputs["vswitchIds"] == ["vsw-mine"]
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier"),
+    [
+        (RELEASE, PROMETHEUS),
+        (DEPLOYMENT, NODE_POOL),
+        (SERVICE, DEPLOYMENT),
+        (HPA, RELEASE),
+        (HPA, DEPLOYMENT),
+        (HPA, SERVICE),
+        (HPA, NODE_POOL),
+        (HPA, PROMETHEUS),
+    ],
+)
+def test_order_holds_in_both_directions(program: Recorder, later: str, earlier: str) -> None:
+    first, second = program.one(earlier), program.one(later)
+    assert first.urn in program.comes_after(second), f"{later} is created after, and deleted before, {earlier}"
+    assert second.urn not in program.comes_after(first), f"{earlier} does not wait for {later}"
+
+
+def test_no_resource_uses_a_default_provider(program: Recorder) -> None:
+    for one in program.registrations:
+        package = one.type.split(":")[0]
+        if package in ("alicloud", "kubernetes"):
+            assert f"pulumi:providers:{package}::" in one.provider, f"{one.name} has no explicit provider"
+    assert all(
+        "pulumi:providers:alicloud::alicloud" in str(call.provider) for call in program.calls
+    ), "functions too"
+    for stack in ("dev", "rehearsal"):
+        assert stack_config(stack)["pulumi:disable-default-providers"] == ["*"]
+
+
+def test_the_kubernetes_provider_has_a_secret_kubeconfig_and_the_clusters_identity(program: Recorder) -> None:
+    inputs = program.one("pulumi:providers:kubernetes").inputs
+    assert inputs["kubeconfig"] == "<secret>"
+    assert inputs["clusterIdentifier"] == "c0123456789abcdef0123456789abcdef"
+
+
+def test_the_credential_does_not_change_from_run_to_run(program: Recorder) -> None:
+    [call] = [call for call in program.calls if "getClusterCredential" in call.token]
+    assert "temporaryDurationMinutes" not in call.args, "a temporary kubeconfig is an update at each run"
+
+
+def test_no_secret_is_registered_or_exported_in_plain(program: Recorder) -> None:
+    text = repr(program.registrations) + repr(program.outputs)
+    assert KUBECONFIG not in text
+    assert PROMETHEUS_URL not in text
+    assert program.one(RELEASE).inputs["values"] == "<secret>"
+
+
+def test_no_output_was_turned_into_text_by_mistake(program: Recorder) -> None:
+    text = repr(program.registrations) + repr(program.outputs)
+    assert "pulumi.output.Output" not in text
+    assert "Calling __str__" not in text
+
+
+def test_the_outputs_tell_how_to_check_the_stack(program: Recorder) -> None:
+    outputs = program.outputs
+    assert outputs["clusterId"] == "c0123456789abcdef0123456789abcdef"
+    assert outputs["customMetricsPath"] == "/apis/custom.metrics.k8s.io/v1beta1"
+    assert "pods/DCGM_CUSTOM_PROCESS_SM_UTIL" in outputs["metricResources"]
+    [service] = outputs["services"]
+    assert service["address"] == ADDRESS
+    assert service["predictUrl"] == f"http://{ADDRESS}/predict?query=Music"
+    assert "kubectl get --raw /apis/custom.metrics.k8s.io/v1beta1" in outputs["checks"]
+    assert f"curl -v 'http://{ADDRESS}/predict?query=Music'" in outputs["checks"]
+
+
+def test_a_first_preview_registers_the_same_resources_with_what_is_unknown() -> None:
+    preview = run_program(dev_config(), Recorder(preview=True))
+    real = run_program(dev_config(), Recorder())
+    assert {(one.type, one.name) for one in preview.registrations} == {
+        (one.type, one.name) for one in real.registrations
+    }
+
+
+@pytest.mark.parametrize(("managed_by", "created"), [("instance", 1), ("addon", 1), ("existing", 0)])
+def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
+    program = run_program(dev_config(prometheus={"managedBy": managed_by}), Recorder())
+    owners = program.of_type(PROMETHEUS) + program.of_type("alicloud:cs/kubernetesAddon:KubernetesAddon")
+    assert len(owners) == created
+    assert program.one(RELEASE).inputs["values"] == "<secret>", "all three end in the same address"
+
+
+@pytest.mark.parametrize(
+    ("recorder", "sentence"),
+    [
+        (Recorder(cluster_exists=False), "has no such cluster in cn-beijing"),
+        (Recorder(cluster_state="deleting"), "is deleting, and only a running cluster can be used"),
+        (Recorder(prometheus_exists=False), "has no Managed Prometheus instance: set prometheus.managedBy"),
+        (Recorder(prometheus_url=""), "has no intranet HTTP API address yet"),
+    ],
+)
+def test_a_cloud_that_lacks_something_is_told_in_one_sentence(recorder: Recorder, sentence: str) -> None:
+    with pytest.raises(pulumi.RunError, match=sentence):
+        run_program(dev_config(), recorder)
+
+
+def test_a_wrong_configuration_registers_nothing_and_names_every_fault() -> None:
+    config = dev_config(cluster={}, prometheus={"managedBy": "me"})
+    recorder = Recorder()
+    with pytest.raises(pulumi.RunError) as raised:
+        run_program(config, recorder)
+    assert "cluster.id is missing" in str(raised.value)
+    assert "prometheus.managedBy is 'me'" in str(raised.value)
+    assert [one.type for one in recorder.registrations if one.type != "pulumi:pulumi:Stack"] == []
+
+
+def test_the_dev_stack_as_it_is_says_what_to_fill_in() -> None:
+    with pytest.raises(pulumi.RunError) as raised:
+        run_program(stack_config("dev"), Recorder())
+    assert "cluster.id" in str(raised.value)
+    assert "gpuNodePool.instanceTypes[0]" in str(raised.value)
+
+
+def test_two_services_share_one_platform_and_the_order_of_the_list_changes_nothing() -> None:
+    [bert] = stack_config("dev")["ackgpu:services"]
+    bert = {**bert, "autoscaler": {**bert["autoscaler"], "maxReplicas": 5}}
+    other = {**bert, "name": "other", "autoscaler": {**bert["autoscaler"], "name": "other-hpa"}}
+
+    def registered(services: list[dict[str, Any]]) -> list[Registration]:
+        program = run_program(dev_config(services=services), Recorder())
+        return sorted(program.registrations, key=lambda one: one.urn)
+
+    forward, backward = registered([bert, other]), registered([other, bert])
+    assert forward == backward
+    assert len([one for one in forward if one.type == RELEASE]) == 1
+    assert [one.inputs["metadata"]["name"] for one in forward if one.type == HPA] == ["gpu-hpa", "other-hpa"]
+
+
+def test_the_program_is_at_most_80_lines() -> None:
+    assert len((CHECKOUT / "__main__.py").read_text().splitlines()) <= 80
