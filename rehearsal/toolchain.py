@@ -1,6 +1,6 @@
 """Builds the pinned Go tools of a rehearsal from `tools/*` into the user's cache folder, each only once.
 
-`python -m rehearsal.toolchain` builds what is missing and prints the folder of the executables as its last line.
+`python -m rehearsal.toolchain` builds what is missing; its last line is the folder of the executables.
 """
 
 from __future__ import annotations
@@ -10,29 +10,19 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from importlib import metadata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from rehearsal.errors import RehearsalError
-from rehearsal.layout import CHECKOUT
 from rehearsal.processes import end_with_parent
-
-MANIFEST = Path(__file__).with_name("tools.toml")
-SOURCES = CHECKOUT / "tools"
-
-_BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+from rehearsal.tool_groups import Group, numbers, read_groups
 
 
 def cache_folder() -> Path:
@@ -40,90 +30,6 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("ACKGPU_CACHE"):
         return Path(chosen).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "ackgpu"
-
-
-@dataclass(frozen=True)
-class ModuleFile:
-    """A file of a Go module that an executable reads from its own folder."""
-
-    module: str
-    path: str
-    set_version: bool = False
-
-    @property
-    def name(self) -> str:
-        """Name of the file beside the executable."""
-        return self.path.rpartition("/")[2]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Executables that are built from one Go module, and so with one set of dependencies."""
-
-    source: Path
-    binaries: Mapping[str, str]
-    tags: Sequence[str] = ()
-    version_of: str | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
-    beside: Sequence[ModuleFile] = ()
-
-    @property
-    def files(self) -> list[str]:
-        """Names of all that the group's folder holds once it is complete."""
-        return [*(file.name for file in self.beside), *self.binaries]
-
-    @cached_property
-    def key(self) -> str:
-        """Name of the group's folder in the cache: another one as soon as anything that is built changes."""
-        digest = hashlib.sha256()
-        for path in sorted([self.source / "go.mod", self.source / "go.sum", *self.source.glob("*.go")]):
-            digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
-        digest.update(repr((sorted(self.binaries.items()), self.flags, self.beside, self.version)).encode())
-        digest.update(f"{sys.platform} {platform.machine()}".encode())
-        return f"{self.source.name}-{digest.hexdigest()[:16]}"
-
-    @cached_property
-    def flags(self) -> list[str]:
-        """What `go build` is given besides the package."""
-        major, _, rest = self.version.removeprefix("v").partition(".")
-        facts = {"version": self.version, "major": major, "minor": rest.partition(".")[0]}
-        variables = [f"-X {name}={value.format(**facts)}" for name, value in sorted(self.variables.items())]
-        return [*_BUILD_FLAGS, f"-tags={','.join(self.tags)}", f"-ldflags={' '.join(['-s -w', *variables])}"]
-
-    @cached_property
-    def version(self) -> str:
-        """The version that `version_of` points at, "" without one."""
-        if self.version_of is None:
-            return ""
-        kind, _, name = self.version_of.partition(":")
-        return (
-            metadata.version(name)
-            if kind == "python"
-            else self._from_go_mod(rf"(?:require )?{re.escape(name)}")
-        )
-
-    @property
-    def go_version(self) -> tuple[int, ...]:
-        """The oldest Go that builds the group."""
-        return _numbers(self._from_go_mod("go"))
-
-    def _from_go_mod(self, directive: str) -> str:
-        path = self.source / "go.mod"
-        found = re.search(rf"^\s*{directive} (\S+)", path.read_text(), re.MULTILINE)
-        if found is None:
-            raise RehearsalError(f"{path} has no line {directive!r}: restore it from the repository.")
-        return found[1]
-
-
-def read_groups(manifest: Path = MANIFEST, sources: Path = SOURCES) -> list[Group]:
-    """The groups of `tools.toml`, whose head explains its keys."""
-    return [
-        Group(
-            source=sources / name,
-            **{**table, "beside": tuple(ModuleFile(**file) for file in table.get("beside", ()))},
-        )
-        for name, table in tomllib.loads(manifest.read_text()).items()
-    ]
 
 
 def ensure_tools(
@@ -170,16 +76,22 @@ class _Toolchain:
         started = time.monotonic()
         if not self._complete():
             self._tools.mkdir(parents=True, exist_ok=True)
-            with self._turn():
+            with self._lock() as lock:
+                self._wait_for_turn(lock)
                 built = self._build_missing()
                 self._link()
+                self._drop_caches()
+        elif self._work.exists():
+            # Either left by a build that was killed, or in use by another checkout's.
+            with self._lock() as lock, contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._drop_caches()
         total = f" ({built} built in {_duration(time.monotonic() - started)})" if built else ""
         self._say(f"tools: ready{total}\n")
         return self._bin
 
     def _complete(self) -> bool:
-        names = [name for group in self._groups for name in group.files]
-        return not self._work.exists() and all((self._bin / name).is_file() for name in names)
+        return all((self._bin / name).is_file() for group in self._groups for name in group.files)
 
     def _folder(self, group: Group) -> Path:
         return self._tools / group.key / "bin"
@@ -187,30 +99,29 @@ class _Toolchain:
     def _missing(self, group: Group) -> list[str]:
         return [name for name in group.binaries if not (self._folder(group) / name).is_file()]
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        with (self._tools / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.seek(0)
-                self._say(f"tools: waiting for process {lock.read()}, which is building into {self._tools}\n")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
-            yield
+    def _lock(self) -> TextIO:
+        return (self._tools / "lock").open("a+")
+
+    def _wait_for_turn(self, lock: TextIO) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            self._say(f"tools: waiting for process {lock.read()}, which is building into {self._tools}\n")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
 
     def _build_missing(self) -> int:
         missing = {group.key: self._missing(group) for group in self._groups}
         total = sum(map(len, missing.values()))
         if total:
             unbuilt = [group for group in self._groups if missing[group.key]]
-            _require_go(
-                max(group.go_version for group in unbuilt), _go_environment(self._work)
-            )
+            _require_go(max(group.go_version for group in unbuilt), _go_environment(self._work))
             self._say(
-                f"tools: building {total} from source into {self._tools}, once (all 13: half an hour on 2 cores)\n"
+                f"tools: building {total} from source, once, into {self._tools} "
+                "(half an hour on 2 cores where none is there yet)\n"
             )
         built = 0
         for group in self._groups:
@@ -221,9 +132,11 @@ class _Toolchain:
                     built += 1
                     self._say(f"[{built}/{total}] {name} ... ")
                     self._build(builder, name)
-        # Only now: the groups share the standard library and many modules.
-        shutil.rmtree(self._work, ignore_errors=True)
         return built
+
+    def _drop_caches(self) -> None:
+        # Only when all is built: the groups share the standard library and many modules.
+        shutil.rmtree(self._work, ignore_errors=True)
 
     def _build(self, builder: _Builder, name: str) -> None:
         started = time.monotonic()
@@ -273,8 +186,9 @@ class _Builder:
             target = self._folder / file.name
             if target.is_file():
                 continue
-            downloaded = self._run(file.name, "mod", "download", "-json", file.module)
-            content = Path(json.loads(downloaded)["Dir"], file.path).read_bytes()
+            self._run(file.name, "mod", "download", file.module)
+            module = self._run(file.name, "list", "-m", "-f", "{{.Dir}}", file.module).strip()
+            content = Path(module, file.path).read_bytes()
             if file.set_version:
                 content = json.dumps({**json.loads(content), "version": self._group.version}).encode()
             partial = self._work / "tmp" / file.name
@@ -349,16 +263,13 @@ def _require_go(needed: tuple[int, ...], environment: Mapping[str, str]) -> None
             check=False,
         )
         version = re.search(r"\bgo(\d+(?:\.\d+)+)", answer.stdout)
-        if version and _numbers(version[1]) >= needed:
+        if version and numbers(version[1]) >= needed:
             return
         found = version[1] if version else f"{go}, which does not tell its version"
     raise RehearsalError(
-        f"Go {'.'.join(map(str, needed))} or newer is needed (found {found}): install it from go.dev and put it on PATH."
+        f"Go {'.'.join(map(str, needed))} or newer is needed (found {found}): "
+        "install it from go.dev and put it on PATH."
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split("."))
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,107 @@
+"""What the toolchain builds: the groups of `tools.toml`, with the versions that `tools/*/go.mod` pins."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import CHECKOUT
+
+MANIFEST = Path(__file__).with_name("tools.toml")
+SOURCES = CHECKOUT / "tools"
+
+_BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A file of a Go module that an executable reads from its own folder."""
+
+    module: str
+    path: str
+    set_version: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the file beside the executable."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Executables that are built from one Go module, and so with one set of dependencies."""
+
+    source: Path
+    binaries: Mapping[str, str]
+    tags: Sequence[str] = ()
+    version_of: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    beside: Sequence[ModuleFile] = ()
+
+    @property
+    def files(self) -> list[str]:
+        """Names of all that the group's folder holds once it is complete."""
+        return [*(file.name for file in self.beside), *self.binaries]
+
+    @cached_property
+    def key(self) -> str:
+        """Name of the group's folder in the cache: another one as soon as anything that is built changes."""
+        digest = hashlib.sha256()
+        for path in sorted([self.source / "go.mod", self.source / "go.sum", *self.source.glob("*.go")]):
+            digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+        digest.update(repr((sorted(self.binaries.items()), self.flags, self.beside, self.version)).encode())
+        digest.update(f"{sys.platform} {platform.machine()}".encode())
+        return f"{self.source.name}-{digest.hexdigest()[:16]}"
+
+    @cached_property
+    def flags(self) -> list[str]:
+        """What `go build` is given besides the package."""
+        major, _, rest = self.version.removeprefix("v").partition(".")
+        facts = {"version": self.version, "major": major, "minor": rest.partition(".")[0]}
+        variables = [f"-X {name}={value.format(**facts)}" for name, value in sorted(self.variables.items())]
+        return [*_BUILD_FLAGS, f"-tags={','.join(self.tags)}", f"-ldflags={' '.join(['-s -w', *variables])}"]
+
+    @cached_property
+    def version(self) -> str:
+        """The version that `version_of` points at, "" without one."""
+        if self.version_of is None:
+            return ""
+        kind, _, name = self.version_of.partition(":")
+        return metadata.version(name) if kind == "python" else self._from_go_mod(rf"(?:require )?{re.escape(name)}")
+
+    @property
+    def go_version(self) -> tuple[int, ...]:
+        """The oldest Go that builds the group."""
+        return numbers(self._from_go_mod("go"))
+
+    def _from_go_mod(self, directive: str) -> str:
+        path = self.source / "go.mod"
+        found = re.search(rf"^\s*{directive} (\S+)", path.read_text(), re.MULTILINE)
+        if found is None:
+            raise RehearsalError(f"{path} has no line {directive!r}: restore it from the repository.")
+        return found[1]
+
+
+def read_groups(manifest: Path = MANIFEST, sources: Path = SOURCES) -> list[Group]:
+    """The groups of `tools.toml`, whose head explains its keys."""
+    return [
+        Group(
+            source=sources / name,
+            **{**table, "beside": tuple(ModuleFile(**file) for file in table.get("beside", ()))},
+        )
+        for name, table in tomllib.loads(manifest.read_text()).items()
+    ]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version of digits and dots, as what compares rightly."""
+    return tuple(int(number) for number in version.split("."))
