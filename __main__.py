@@ -57,7 +57,8 @@ for service in settings.services:
         service.name,
         GpuAutoscalerArgs.of(service, deployment=inference.deployment.metadata.name),
         pulumi.ResourceOptions(
-            providers=[cluster.provider], depends_on=[adapter.release, inference.deployment, inference.service]
+            providers=[cluster.provider],
+            depends_on=[adapter.release, inference.deployment, inference.service],
         ),
     )
     services.append(inference.describe(service))

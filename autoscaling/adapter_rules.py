@@ -60,11 +60,7 @@ def _resources(metric: GpuMetric, preset: RulePreset) -> tuple[str, ...]:
 
 
 def _overrides(metric: GpuMetric, labels: Labels, preset: RulePreset) -> dict[str, Any]:
-    return {
-        "overrides": {
-            getattr(labels, resource): {"resource": resource} for resource in _resources(metric, preset)
-        }
-    }
+    return {"overrides": {getattr(labels, resource): {"resource": resource} for resource in _resources(metric, preset)}}
 
 
 def _pod_matchers(labels: Labels) -> str:
@@ -121,9 +117,7 @@ def _seed_cadvisor(series: str, suffix: str, name: str, query: str) -> Rule:
 
 
 _SEED_CPU_AND_MEMORY = (
-    _seed_cadvisor(
-        "container_memory_working_set_bytes", "bytes", "bytes_per_second", f"{_SERIES}{{{_MATCHERS}}}"
-    ),
+    _seed_cadvisor("container_memory_working_set_bytes", "bytes", "bytes_per_second", f"{_SERIES}{{{_MATCHERS}}}"),
     _seed_cadvisor(
         "container_cpu_usage_seconds_total",
         "seconds_total",

@@ -13,9 +13,7 @@ from autoscaling.versions import CUSTOM_METRICS_PATH
 def metric_resources(preset: RulePreset) -> list[str]:
     """Each `<resource>/<metric>` of the catalogue that the preset's rules expose."""
     return [
-        f"{resource}/{metric.name}"
-        for metric in catalogue().metrics
-        for resource in exposed_resources(metric, preset)
+        f"{resource}/{metric.name}" for metric in catalogue().metrics for resource in exposed_resources(metric, preset)
     ]
 
 

@@ -74,9 +74,7 @@ class GpuAutoscaler(pulumi.ComponentResource):
                         pods=v2.PodsMetricSourceArgs(
                             metric=v2.MetricIdentifierArgs(name=args.metric),
                             # `Utilization`, as in the guide, is accepted for pods but means nothing there.
-                            target=v2.MetricTargetArgs(
-                                type="AverageValue", average_value=f"{args.target:f}"
-                            ),
+                            target=v2.MetricTargetArgs(type="AverageValue", average_value=f"{args.target:f}"),
                         ),
                     )
                 ],
@@ -95,9 +93,7 @@ def _scaling_rules(scaling: ScaleUp | ScaleDown) -> v2.HPAScalingRulesArgs:
         stabilization_window_seconds=scaling.stabilization_window_seconds,
         select_policy="Max",
         policies=[
-            v2.HPAScalingPolicyArgs(
-                type=policy.type, value=policy.value, period_seconds=policy.period_seconds
-            )
+            v2.HPAScalingPolicyArgs(type=policy.type, value=policy.value, period_seconds=policy.period_seconds)
             for policy in scaling.policies
         ],
     )

@@ -34,9 +34,11 @@ class GpuNodePool(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuNodePool", name, None, opts)
         # A scaling_config of zeros turns autoscaling on and empties the pool: with a fixed size it is left out.
-        scaling = args.limits and alicloud.cs.NodePoolScalingConfigArgs(
-            enable=True, type="gpu", min_size=args.limits.min, max_size=args.limits.max
-        )
+        scaling = None
+        if args.limits:
+            scaling = alicloud.cs.NodePoolScalingConfigArgs(
+                enable=True, type="gpu", min_size=args.limits.min, max_size=args.limits.max
+            )
         self.node_pool = alicloud.cs.NodePool(
             f"{name}-nodes",
             cluster_id=args.cluster_id,

@@ -67,9 +67,7 @@ class InferenceService(pulumi.ComponentResource):
                 ],
             ),
             # Its readiness is that of the Deployment's pods.
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[self.deployment], custom_timeouts=_TIMEOUTS
-            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[self.deployment], custom_timeouts=_TIMEOUTS),
         )
         self.address = self.service.status.apply(lambda status: _address(status, args.port))
         self.register_outputs({"address": self.address})
@@ -111,9 +109,7 @@ class InferenceService(pulumi.ComponentResource):
                 # A new pod can't start before an old one gives its GPU back.
                 strategy=kubernetes.apps.v1.DeploymentStrategyArgs(
                     type="RollingUpdate",
-                    rolling_update=kubernetes.apps.v1.RollingUpdateDeploymentArgs(
-                        max_surge=0, max_unavailable=1
-                    ),
+                    rolling_update=kubernetes.apps.v1.RollingUpdateDeploymentArgs(max_surge=0, max_unavailable=1),
                 ),
                 progress_deadline_seconds=1800,
                 template=kubernetes.core.v1.PodTemplateSpecArgs(
@@ -121,17 +117,13 @@ class InferenceService(pulumi.ComponentResource):
                     spec=kubernetes.core.v1.PodSpecArgs(containers=[container]),
                 ),
             ),
-            opts=pulumi.ResourceOptions(
-                parent=self, ignore_changes=["spec.replicas"], custom_timeouts=_TIMEOUTS
-            ),
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["spec.replicas"], custom_timeouts=_TIMEOUTS),
         )
 
 
-def _address(status: kubernetes.core.v1.outputs.ServiceStatus, port: int) -> str:
-    balancer = status.load_balancer
+def _address(status: kubernetes.core.v1.outputs.ServiceStatus | None, port: int) -> str:
+    balancer = status and status.load_balancer
     if not balancer or not balancer.ingress:
-        raise pulumi.RunError(
-            "the Service has no load balancer address: see its events with kubectl describe service."
-        )
+        raise pulumi.RunError("the Service has no load balancer address: see its events with kubectl describe service.")
     host = balancer.ingress[0].ip or balancer.ingress[0].hostname
     return str(host) if port == 80 else f"{host}:{port}"

@@ -14,8 +14,8 @@ import pulumi_alicloud as alicloud
 class ArmsPrometheusArgs:
     """Who owns the instance.
 
-    `instance`: this stack, as an `arms.Prometheus`; `addon`: this stack, as the add-on `arms-prometheus`; `existing`: somebody
-    else, and nothing is created or deleted.
+    `instance`: this stack, as an `arms.Prometheus`; `addon`: this stack, as the add-on `arms-prometheus`;
+    `existing`: somebody else, and nothing is created or deleted.
     """
 
     cluster_id: pulumi.Input[str]
@@ -33,15 +33,16 @@ class ArmsPrometheus(pulumi.ComponentResource):
     def __init__(self, name: str, args: ArmsPrometheusArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:ArmsPrometheus", name, None, opts)
         self.owner = self._create_owner(name, args)
+        cluster_id = pulumi.Output.from_input(args.cluster_id)
         found = alicloud.arms.get_prometheus_output(
-            ids=[args.cluster_id],
+            ids=cluster_id.apply(lambda one: [one]),
             # Without it the addresses are empty strings.
             enable_details=True,
             opts=pulumi.InvokeOutputOptions(parent=self, depends_on=[self.owner] if self.owner else None),
         )
         # Not Output.all: it turns the SDK's classes into plain dictionaries.
-        address = pulumi.Output.from_input(args.cluster_id).apply(
-            lambda cluster_id: found.prometheis.apply(lambda instances: _address(cluster_id, instances))
+        address: pulumi.Output[str] = cluster_id.apply(
+            lambda one: found.prometheis.apply(lambda instances: _address(one, instances))
         )
         self.http_api_url = pulumi.Output.secret(address)
         self.register_outputs({"http_api_url": self.http_api_url})
@@ -63,14 +64,12 @@ class ArmsPrometheus(pulumi.ComponentResource):
         return None
 
 
-def _address(
-    cluster_id: str, instances: Sequence[alicloud.arms.outputs.GetPrometheusPrometheiResult]
-) -> str:
+def _address(cluster_id: str, instances: Sequence[alicloud.arms.outputs.GetPrometheusPrometheiResult]) -> str:
     instance = next((one for one in instances if one.cluster_id == cluster_id), None)
     if instance is None:
         raise pulumi.RunError(
-            f"cluster {cluster_id} has no Managed Prometheus instance: set prometheus.managedBy to instance or addon, or "
-            "enable Prometheus monitoring for the cluster."
+            f"cluster {cluster_id} has no Managed Prometheus instance: set prometheus.managedBy to instance or addon, "
+            "or enable Prometheus monitoring for the cluster."
         )
     if not instance.http_api_intra_url:
         raise pulumi.RunError(

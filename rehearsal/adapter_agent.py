@@ -1,7 +1,7 @@
 """Runs the real prometheus-adapter for the pod that the chart deploys.
 
-What a kubelet does for a pod's container is done here on the host: the pod's arguments, its mounted ConfigMap, its service
-account's token and its Service's address decide how the process runs, and the pod is Ready only while the
+What a kubelet does for a pod's container is done here on the host: the pod's arguments, its mounted ConfigMap, its
+service account's token and its Service's address decide how the process runs, and the pod is Ready only while the
 process serves. So what Helm installs is what runs, and Helm waits for the real thing.
 """
 

@@ -74,9 +74,7 @@ class CertificateAuthority:
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_key_pem(key))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -101,9 +99,7 @@ def write_service_account_keys(folder: Path) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     write_private(folder / "service-account.key", private_key_pem(key))
     (folder / "service-account.pub").write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
 
 

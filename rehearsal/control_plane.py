@@ -65,9 +65,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
             kubeconfig(server, authority.certificate, client_certificate_user(pair)),
         )
     admin = authority.issue("kubernetes-admin", groups=["system:masters"])
-    write_private(
-        layout.kubeconfig, kubeconfig(server, authority.certificate, client_certificate_user(admin))
-    )
+    write_private(layout.kubeconfig, kubeconfig(server, authority.certificate, client_certificate_user(admin)))
 
 
 def _start_etcd(layout: Layout, tools: Path, processes: Processes, folder: Path) -> None:
@@ -217,9 +215,7 @@ def _wait(name: str, processes: Processes, ready: Callable[[], bool]) -> None:
         return ready()
 
     def give_up(_: object) -> bool:
-        raise RehearsalError(
-            f"{name} was not ready within {_START_SECONDS} s: see {processes.log_path(name.lower())}."
-        )
+        raise RehearsalError(f"{name} was not ready within {_START_SECONDS} s: see {processes.log_path(name.lower())}.")
 
     retry(
         retry=retry_if_result(lambda is_ready: not is_ready) | retry_if_exception_type(httpx.TransportError),

@@ -25,7 +25,9 @@ def select_stack(layout: Layout, work_dir: Path | None = None) -> automation.Sta
     return automation.create_or_select_stack(
         STACK,
         work_dir=str(work_dir or layout.checkout),
-        opts=automation.LocalWorkspaceOptions(env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))),
+        opts=automation.LocalWorkspaceOptions(
+            env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))
+        ),
     )
 
 

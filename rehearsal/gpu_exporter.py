@@ -64,9 +64,7 @@ class _GpuCollector(Collector):
 def _cards(node: Object, pods: list[Object]) -> Iterator[tuple[list[str], Object | None]]:
     name = node["metadata"]["name"]
     model = node["metadata"]["labels"].get(MODEL_LABEL, "")
-    holders = [
-        pod for pod in pods if pod["spec"].get("nodeName") == name and is_serving(pod) for _ in range(gpus(pod))
-    ]
+    holders = [pod for pod in pods if pod["spec"].get("nodeName") == name and is_serving(pod) for _ in range(gpus(pod))]
     for index in range(int(node["status"].get("capacity", {}).get("nvidia.com/gpu", 0))):
         uuid = f"GPU-{node['metadata']['uid'][:-1]}{index:x}"
         card = [uuid, f"nvidia{index}", str(index), model, name, name]

@@ -40,9 +40,7 @@ class InferenceServer:
         self._account(+1)
         try:
             full = max(1.0, self.in_flight * SM_PERCENT_PER_REQUEST / 100)
-            await asyncio.sleep(
-                SERVICE_SECONDS * full * random.uniform(1 - SERVICE_JITTER, 1 + SERVICE_JITTER)
-            )
+            await asyncio.sleep(SERVICE_SECONDS * full * random.uniform(1 - SERVICE_JITTER, 1 + SERVICE_JITTER))
         finally:
             self._account(-1)
         return "PlayMusic" if "music" in query.lower() else "Unknown"

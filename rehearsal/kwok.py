@@ -104,9 +104,7 @@ def _gated(name: str, ready: str) -> dict[str, Any]:
         _condition(SERVING_GATE, "In", ready),
         _condition("Ready", "NotIn", ready),
     ]
-    template = (
-        f'conditions:\n- {{type: Ready, status: "{ready}", lastTransitionTime: {{{{ Now | Quote }}}}}}\n'
-    )
+    template = f'conditions:\n- {{type: Ready, status: "{ready}", lastTransitionTime: {{{{ Now | Quote }}}}}}\n'
     return _stage(name, "Pod", when, {"statusTemplate": template})
 
 

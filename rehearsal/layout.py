@@ -125,4 +125,3 @@ class Ports:
 
 
 PORTS = Ports()
-

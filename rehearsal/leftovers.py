@@ -9,8 +9,8 @@ from kubernetes import client
 
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.layout import PORTS, Layout
-from rehearsal.watch import POOL_LABEL
 from rehearsal.processes import strays
+from rehearsal.watch import POOL_LABEL
 
 _METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 

@@ -34,8 +34,7 @@ class LoadBalancers:
         wanted = {
             service["metadata"]["uid"]: service
             for service in self._cluster.services
-            if service["spec"].get("type") == "LoadBalancer"
-            and "deletionTimestamp" not in service["metadata"]
+            if service["spec"].get("type") == "LoadBalancer" and "deletionTimestamp" not in service["metadata"]
         }
         for uid in self._listeners.keys() - wanted.keys():
             _, runner = self._listeners.pop(uid)

@@ -100,9 +100,7 @@ def _walk(
     command = [str(tools / "hey"), *LOAD, service.predict_url]
     _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     with Sampler(layout, api, service) as sampler:
-        walk = LoadWalk(
-            service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK
-        )
+        walk = LoadWalk(service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
         with job.timed("load"):
             for step in walk.under_load():
                 job.record(step)

@@ -83,9 +83,7 @@ class Processes:
         """Raise `RehearsalError` where a child, other than `but`, has ended by itself."""
         for name, child in self._children.items():
             if name != but and child.poll() is not None:
-                raise RehearsalError(
-                    f"{name} ended with exit code {child.returncode}: see {self.log_path(name)}."
-                )
+                raise RehearsalError(f"{name} ended with exit code {child.returncode}: see {self.log_path(name)}.")
 
     def stop(self, name: str) -> None:
         """End the child, politely at first."""

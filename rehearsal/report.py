@@ -73,9 +73,7 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
 
     values = [float("nan") if sample.metric is None else sample.metric for sample in samples]
     reading.plot(time, values, color=blue, linewidth=2, label=f"{metric}, average of the pods")
-    reading.plot(
-        time, [sample.target for sample in samples], color=orange, linestyle="--", label="target of the HPA"
-    )
+    reading.plot(time, [sample.target for sample in samples], color=orange, linestyle="--", label="target of the HPA")
     reading.set_ylabel("GPU use (%)")
 
     replicas.step(
@@ -98,7 +96,12 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
     replicas.set_ylabel("replicas")
 
     nodes.step(
-        time, [sample.gpu_nodes for sample in samples], where="post", color=blue, linewidth=2, label="GPU nodes"
+        time,
+        [sample.gpu_nodes for sample in samples],
+        where="post",
+        color=blue,
+        linewidth=2,
+        label="GPU nodes",
     )
     nodes.set_ylabel("nodes")
     nodes.set_xlabel("time since the walk began (s)")

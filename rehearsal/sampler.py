@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rehearsal.gpu_exporter import ANSWERED
 from rehearsal.layout import PORTS, Layout
-from rehearsal.watch import POOL_LABEL
 from rehearsal.report import Sample
+from rehearsal.watch import POOL_LABEL
 from verify import ServiceOutputs
 
 _INTERVAL_SECONDS = 0.5

@@ -88,9 +88,7 @@ async def _simulate(
     cluster = Cluster(client.ApiClient())
     if not await asyncio.to_thread(cluster.wait_until_synced, 30):
         raise RehearsalError(f"The API server does not list its objects: see {layout.logs}.")
-    await asyncio.to_thread(
-        cluster.core.create_node, kwok_node(f"{rehearsed.region}.10.0.0.1", {}, dict(_SYSTEM_NODE))
-    )
+    await asyncio.to_thread(cluster.core.create_node, kwok_node(f"{rehearsed.region}.10.0.0.1", {}, dict(_SYSTEM_NODE)))
     servers = InferenceServers()
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))

@@ -27,9 +27,7 @@ class _UsageError(Exception):
 
 def _outputs(stack: str) -> StackOutputs:
     if shutil.which("pulumi") is None:
-        raise _UsageError(
-            "pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal."
-        )
+        raise _UsageError("pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal.")
     result = subprocess.run(
         ["pulumi", "stack", "output", "--json", "--stack", stack],
         capture_output=True,
@@ -47,9 +45,7 @@ def _api() -> client.ApiClient:
     try:
         return config.new_client_from_config()
     except config.ConfigException as error:
-        raise _UsageError(
-            f"No credential for the cluster: {error} Set KUBECONFIG to a kubeconfig of it."
-        ) from None
+        raise _UsageError(f"No credential for the cluster: {error} Set KUBECONFIG to a kubeconfig of it.") from None
 
 
 def _steps(outputs: StackOutputs, api: client.ApiClient, load: bool) -> Iterator[Step]:
@@ -79,7 +75,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except urllib3.exceptions.HTTPError:
-        print("The cluster of the kubeconfig can't be reached: check KUBECONFIG and the network.", file=sys.stderr)
+        print(
+            "The cluster of the kubeconfig can't be reached: check KUBECONFIG and the network.",
+            file=sys.stderr,
+        )
         return 2
     print("all steps held" if not failed else f"{failed} step(s) failed")
     return 1 if failed else 0

@@ -30,9 +30,7 @@ def _service(service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -
     name = f"{service.namespace}/{service.name}"
     yield _guarded(f"pods of {name}", "at least one Ready", lambda: _pods(service, cluster))
     path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{service.metric}"
-    yield _guarded(
-        f"{service.metric} of {name}", "a value for each Ready pod", lambda: _values(service, path, cluster)
-    )
+    yield _guarded(f"{service.metric} of {name}", "a value for each Ready pod", lambda: _values(service, path, cluster))
     yield _answer(service)
     expected = f"a target of {service.target}, ScalingActive"
     yield _guarded(f"HPA {service.namespace}/{service.hpa}", expected, lambda: _hpa(service, cluster))
@@ -76,9 +74,7 @@ def _listed(outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
     listed = {resource["name"] for resource in cluster.get(outputs.custom_metrics_path)["resources"]}
     missing = [name for name in outputs.metric_resources if name not in listed]
     if missing:
-        return False, (
-            f"not listed: {', '.join(missing)} (no series in Prometheus, labels of other names, or no rule)"
-        )
+        return False, (f"not listed: {', '.join(missing)} (no series in Prometheus, labels of other names, or no rule)")
     return True, f"all {len(outputs.metric_resources)} listed"
 
 
@@ -113,4 +109,3 @@ def _hpa(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     if not status.scaling_active:
         return False, status.reason
     return status.target == Decimal(service.target), f"{status} at {status.desired} replica(s), ScalingActive"
-

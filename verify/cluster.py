@@ -73,9 +73,7 @@ class Cluster:
 
     def ready_pods(self, deployment: client.V1Deployment) -> list[str]:
         """Names of the Deployment's pods that are Ready and not terminating."""
-        pods = self._core.list_namespaced_pod(
-            deployment.metadata.namespace, label_selector=selector(deployment)
-        )
+        pods = self._core.list_namespaced_pod(deployment.metadata.namespace, label_selector=selector(deployment))
         return [
             pod.metadata.name
             for pod in pods.items

@@ -124,9 +124,7 @@ def _run_load(command: Sequence[str], output: IO[bytes], observe: Callable[[], N
 
 def answers(summary: str) -> dict[int, int]:
     """Responses by status code, from `hey`'s summary."""
-    return {
-        int(code): int(count) for code, count in re.findall(r"^\s*\[(\d{3})\]\s+(\d+) responses", summary, re.M)
-    }
+    return {int(code): int(count) for code, count in re.findall(r"^\s*\[(\d{3})\]\s+(\d+) responses", summary, re.M)}
 
 
 def _load_step(summary: str, finished: bool) -> Step:

@@ -1,6 +1,6 @@
 """The provider plugin `alicloud`: the engine's own protocol before the simulated cloud.
 
-The engine takes it for the vendor's provider: it has the same name and version and stands where the engine looks for it.
+The engine takes it for the vendor's provider: same name, same version, and it stands where the engine looks for it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ def install_plugin(layout: Layout) -> None:
     folder.mkdir(parents=True)
     executable = folder / name
     command = [sys.executable, "-m", __name__, "--checkout", str(layout.checkout)]
-    executable.write_text(
-        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} exec {shlex.join(command)} "$@"\n'
-    )
+    executable.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} exec {shlex.join(command)} "$@"\n')
     executable.chmod(0o755)
 
 
@@ -52,7 +50,7 @@ class _Refused(Exception):
     """What the vendor's API answers to a request it does not carry out."""
 
 
-class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[misc]
+class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
     """Serves the resources and functions that the program uses."""
 
     def __init__(self, layout: Layout, wait_for_nodes: Callable[[str, int | None], None]) -> None:
@@ -134,9 +132,9 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):  # type: ign
         def invoke() -> Any:
             if request.tok not in functions:
                 raise _Refused(f"{request.tok} is not simulated by the rehearsal cloud")
-            return provider_pb2.InvokeResponse(
-                **{"return": _struct(functions[request.tok](_dict(request.args)))}
-            )
+            # `return` is the field's name, and a keyword of Python.
+            fields: dict[str, Any] = {"return": _struct(functions[request.tok](_dict(request.args)))}
+            return provider_pb2.InvokeResponse(**fields)
 
         return self._answer(context, invoke)
 

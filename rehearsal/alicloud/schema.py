@@ -68,20 +68,17 @@ def _check_block(
         if group and not given.intersection(group) and name not in reported:
             reported.update(group)
             listed = ",".join(sorted(group))
-            yield Failure(
-                key, f'Invalid combination of arguments. "{name}": one of `{listed}` must be specified.'
-            )
+            yield Failure(key, f'Invalid combination of arguments. "{name}": one of `{listed}` must be specified.')
         if name in given:
             value = inputs[spec["pulumi_name"]]
             yield from _check_value(spec, value, key, attribute_path + name)
 
 
-def _check_presence(
-    name: str, spec: dict[str, Any], key: str, attribute: str, given: set[str]
-) -> Iterator[Failure]:
+def _check_presence(name: str, spec: dict[str, Any], key: str, attribute: str, given: set[str]) -> Iterator[Failure]:
     if spec.get("required") and name not in given:
         yield Failure(
-            key, f'Missing required argument. The argument "{attribute}" is required, but no definition was found.'
+            key,
+            f'Missing required argument. The argument "{attribute}" is required, but no definition was found.',
         )
     group = spec.get("exactly_one_of", [])
     chosen = sorted(given.intersection(group))
@@ -94,9 +91,7 @@ def _check_presence(
             if other in given:
                 yield Failure(key, f'Conflicting configuration arguments. "{name}": conflicts with {other}.')
         if spec.get("computed") and not spec.get("optional"):
-            yield Failure(
-                key, f'Value for unconfigurable attribute. Can\'t configure a value for "{name}".'
-            )
+            yield Failure(key, f'Value for unconfigurable attribute. Can\'t configure a value for "{name}".')
 
 
 def _check_value(spec: dict[str, Any], value: Any, key: str, attribute: str) -> Iterator[Failure]:

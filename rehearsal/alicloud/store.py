@@ -111,16 +111,13 @@ class CloudStore:
     def has_prometheus(self) -> bool:
         """Whether the cluster has a Prometheus instance, of its own or by the add-on."""
         return any(
-            resource.type == PROMETHEUS
-            or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON)
+            resource.type == PROMETHEUS or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON)
             for resource in self.read().resources.values()
         )
 
     def node_pools(self) -> list[NodePool]:
         """All node pools."""
-        return [
-            _node_pool(resource) for resource in self.read().resources.values() if resource.type == NODE_POOL
-        ]
+        return [_node_pool(resource) for resource in self.read().resources.values() if resource.type == NODE_POOL]
 
     def _write(self, cloud: Cloud) -> None:
         draft = self._path.with_suffix(".new")

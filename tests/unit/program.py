@@ -7,14 +7,14 @@ import json
 import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import yaml
 from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
 from pulumi.runtime.settings import SETTINGS
-from pulumi.runtime.stack import run_pulumi_func
+from pulumi.runtime.stack import Stack, run_pulumi_func
 
 CHECKOUT = Path(__file__).parents[2]
 KUBECONFIG = "kubeconfig-with-a-key"
@@ -62,13 +62,14 @@ class Recorder(pulumi.runtime.Mocks):
             return None, {**args.inputs, **dict.fromkeys(computed, rpc.UNKNOWN)}
         return f"{args.name}-id", {**args.inputs, **computed}
 
-    def call(self, args: MockCallArgs) -> dict[str, Any]:
+    def call(self, args: MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         self.calls.append(args)
-        return {
+        answers = {
             "alicloud:cs/getClusters:getClusters": self._clusters,
             "alicloud:cs/getClusterCredential:getClusterCredential": self._credential,
             "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
-        }[args.token](args.args)
+        }
+        return answers[args.token](args.args), []
 
     def _clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "currentVersion", "id", "ipStack",
@@ -76,7 +77,7 @@ class Recorder(pulumi.runtime.Mocks):
                  "securityGroupId", "serviceCidr", "timezone", "vpcId")  # fmt: skip
         cluster = {
             **dict.fromkeys(texts, ""),
-            **dict.fromkeys(("autoMode", "maintenanceWindow", "operationPolicy", "tags"), {}),
+            **{name: {} for name in ("autoMode", "maintenanceWindow", "operationPolicy", "tags")},
             "deletionProtection": True,
             "clusterId": arguments["ids"][0],
             "state": self.cluster_state,
@@ -131,7 +132,7 @@ class _Monitor(MockMonitor):
         self._recorder = recorder
 
     def RegisterResource(self, request: Any) -> Any:
-        response = super().RegisterResource(request)
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         dependencies = set(request.dependencies)
         for of_property in request.propertyDependencies.values():
             dependencies.update(of_property.urns)
@@ -184,14 +185,10 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any) -> None:
         set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
-        set_all_config(
-            {
-                key: value if isinstance(value, str) else json.dumps(value)
-                for key, value in config.items()
-            }
-        )
+        set_all_config({key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()})
         await run_pulumi_func(program)
-        outputs = await rpc.serialize_properties(get_root_resource().outputs, {})
+        root = cast(Stack, get_root_resource())
+        outputs = await rpc.serialize_properties(root.outputs, {})
         recorder.outputs = _masked(rpc.deserialize_properties(outputs, keep_unknowns=True))
 
     asyncio.run(main())

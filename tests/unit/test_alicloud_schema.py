@@ -24,10 +24,6 @@ def test_the_verdict_is_the_real_providers(case: dict[str, Any]) -> None:
 
 
 def test_a_refusal_names_the_property_and_the_allowed_values() -> None:
-    [failure] = check(
-        "alicloud:arms/prometheus:Prometheus", {"clusterType": "nope", "grafanaInstanceId": "free"}
-    )
+    [failure] = check("alicloud:arms/prometheus:Prometheus", {"clusterType": "nope", "grafanaInstanceId": "free"})
     assert failure.property == "clusterType"
-    assert failure.reason == (
-        "expected cluster_type to be one of [remote-write ecs global-view aliyun-cs], got nope"
-    )
+    assert failure.reason == ("expected cluster_type to be one of [remote-write ecs global-view aliyun-cs], got nope")

@@ -180,9 +180,7 @@ def test_no_resource_uses_a_default_provider(program: Recorder) -> None:
         package = one.type.split(":")[0]
         if package in ("alicloud", "kubernetes"):
             assert f"pulumi:providers:{package}::" in one.provider, f"{one.name} has no explicit provider"
-    assert all(
-        "pulumi:providers:alicloud::alicloud" in str(call.provider) for call in program.calls
-    ), "functions too"
+    assert all("pulumi:providers:alicloud::alicloud" in str(call.provider) for call in program.calls), "functions too"
     for stack in ("dev", "rehearsal"):
         assert stack_config(stack)["pulumi:disable-default-providers"] == ["*"]
 

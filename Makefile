@@ -1,0 +1,61 @@
+# Each target is enough on a fresh machine that has Python 3.11, Go 1.26 and make. Only relative paths: the checkout's
+# own may have spaces.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help rehearse rehearse-up rehearse-down verify test test-unit lint format tools clean
+
+PYTHON = build/venv/bin/python
+READY = build/venv/.ready
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+rehearse: $(READY) ## run the whole stack on a rehearsal cloud, check it step by step, and leave nothing
+	@$(PYTHON) -m rehearsal run
+
+rehearse-up: $(READY) ## start a rehearsal cloud and keep it up, for pulumi and kubectl by hand
+	@$(PYTHON) -m rehearsal up
+
+rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
+	@$(PYTHON) -m rehearsal down
+
+verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
+	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
+	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
+
+test: $(READY) ## run all tests
+	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m rehearsal.toolchain
+	@$(PYTHON) -m pytest tests/engine
+
+test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
+	@$(PYTHON) -m pytest tests/unit
+
+lint: $(READY) ## check format, style and types
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy
+
+format: $(READY) ## format the code
+	@$(PYTHON) -m ruff format .
+	@$(PYTHON) -m ruff check --fix .
+
+tools: $(READY) ## build the engine's tools from source, once
+	@$(PYTHON) -m rehearsal.toolchain
+
+clean: ## remove what this checkout made (the built tools stay in the cache folder)
+	@if test -x $(PYTHON); then $(PYTHON) -m rehearsal down; fi
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache
+
+$(READY): requirements.txt requirements-dev.txt
+	@for candidate in python3.11 python3 python3.12 python3.13 python3.14; do \
+	  if command -v "$$candidate" >/dev/null && "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	    found="$$candidate"; break; \
+	  fi; \
+	done; \
+	test -n "$$found" || { echo "Python 3.11 or newer is needed: install it and put it on PATH as python3.11 or python3." >&2; exit 1; }; \
+	echo "python: making build/venv with $$found"; \
+	mkdir -p build && "$$found" -m venv --clear build/venv && \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt || { \
+	  echo "The Python packages could not be installed into build/venv: see the message above; the next run starts over." >&2; exit 1; }
+	@touch $(READY)

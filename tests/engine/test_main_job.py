@@ -1,0 +1,139 @@
+"""The real engine and control plane: the life of a stack, in the order in which it is lived."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+
+import httpx
+import pytest
+import yaml
+from kubernetes import client
+from pulumi import automation
+from pulumi.automation import OpType
+
+from rehearsal.alicloud.store import NODE_POOL
+from rehearsal.leftovers import cluster_leftovers
+from tests.engine.conftest import Rehearsal
+from verify import LoadWalk, check_stack
+
+pytestmark = pytest.mark.usefixtures("live")
+
+
+@pytest.fixture(scope="module")
+def live(rehearsal: Rehearsal) -> Iterator[automation.UpResult]:
+    yield rehearsal.up()
+
+
+def test_every_check_of_the_guide_holds_after_up(rehearsal: Rehearsal) -> None:
+    steps = list(check_stack(rehearsal.outputs(), rehearsal.api))
+    assert len(steps) == 6
+    assert [step for step in steps if not step.ok] == []
+
+
+def test_the_adapter_lists_what_the_guide_shows(rehearsal: Rehearsal) -> None:
+    response = rehearsal.api.call_api(
+        "/apis/custom.metrics.k8s.io/v1beta1",
+        "GET",
+        auth_settings=["BearerToken"],
+        _preload_content=False,
+        _return_http_data_only=True,
+    )
+    names = {resource["name"] for resource in json.loads(response.data)["resources"]}
+    assert {
+        "nodes/DCGM_CUSTOM_PROCESS_SM_UTIL",
+        "pods/DCGM_CUSTOM_PROCESS_SM_UTIL",
+        "namespaces/DCGM_CUSTOM_PROCESS_SM_UTIL",
+        "pods/DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO",
+    } <= names
+
+
+def test_a_second_preview_finds_nothing_to_do(rehearsal: Rehearsal) -> None:
+    assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
+
+
+def test_a_refresh_finds_no_drift(rehearsal: Rehearsal) -> None:
+    changes = rehearsal.stack.refresh(color="never").summary.resource_changes
+    assert set(changes or {}) == {OpType.SAME}
+
+
+def test_no_secret_is_in_the_state(rehearsal: Rehearsal) -> None:
+    stored = "".join(path.read_text() for path in rehearsal.layout.backend.rglob("*") if path.is_file())
+    decrypted = json.dumps(rehearsal.stack.export_stack().deployment)
+    kubeconfig = yaml.safe_load(rehearsal.layout.kubeconfig.read_text())
+    key = kubeconfig["users"][0]["user"]["client-key-data"]
+    address = rehearsal.layout.prometheus_api_url.read_text()
+    token = address.split("/api/v1/prometheus/")[1].split("/")[0]
+    for secret in (key, token):
+        assert secret in decrypted, "the search finds what is there"
+        assert secret not in stored
+
+
+def test_the_prometheus_address_needs_its_token(rehearsal: Rehearsal) -> None:
+    address = rehearsal.layout.prometheus_api_url.read_text()
+    good = httpx.get(f"{address}/api/v1/query", params={"query": "up"}, trust_env=False)
+    bad = httpx.get(f"{address[:-3]}x/api/v1/query", params={"query": "up"}, trust_env=False)
+    assert good.json()["status"] == "success"
+    assert bad.status_code == 403
+
+
+def test_the_hpa_reads_23_on_one_replica_and_settles_at_two(rehearsal: Rehearsal) -> None:
+    [service] = rehearsal.outputs().services
+    hey = str(rehearsal.tools / "hey")
+    walk = LoadWalk(
+        service,
+        rehearsal.api,
+        [hey, "-n", "10000", "-c", "200", service.predict_url],
+        reading=Decimal(23),
+        reading_tolerance=Decimal(2),
+        peak=2,
+    )
+    steps = [*walk.under_load(), walk.after_load()]
+    assert [step for step in steps if not step.ok] == []
+
+
+def test_an_edit_of_the_target_is_an_update_and_no_replacement(rehearsal: Rehearsal) -> None:
+    services = rehearsal.setting("services")
+    services[0]["autoscaler"]["target"] = 30
+    rehearsal.edit(services=services)
+    changes = rehearsal.up().summary.resource_changes or {}
+    assert changes.get(OpType.UPDATE) == 1
+    assert set(changes) == {OpType.SAME, OpType.UPDATE}
+    hpa = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler("gpu-hpa", "default")
+    assert hpa.spec.metrics[0].pods.target.average_value == "30"
+
+
+def test_the_guides_own_rules_are_served_as_the_guide_says_and_no_more(rehearsal: Rehearsal) -> None:
+    rehearsal.edit(metricsAdapter={**rehearsal.setting("metricsAdapter"), "rules": "seed"})
+    rehearsal.up()
+    outputs = rehearsal.outputs()
+    assert "nodes/DCGM_FI_DEV_GPU_UTIL" in outputs.metric_resources
+    assert "pods/DCGM_FI_DEV_GPU_UTIL" not in outputs.metric_resources
+    assert [step for step in check_stack(outputs, rehearsal.api) if not step.ok] == []
+
+
+def test_a_pool_that_is_sold_out_stops_up_and_the_next_up_goes_on(rehearsal: Rehearsal) -> None:
+    pool = rehearsal.setting("gpuNodePool")
+    rehearsal.store.inject_fault(NODE_POOL, "OperationDenied.NoStock")
+    rehearsal.edit(gpuNodePool={**pool, "name": "other"})
+    # A pool's name can change in place: no new pool, so the fault is still there for the next creation.
+    assert OpType.UPDATE in (rehearsal.up().summary.resource_changes or {})
+    rehearsal.stack.destroy(color="never")
+    with pytest.raises(automation.CommandError, match=r"OperationDenied\.NoStock"):
+        rehearsal.up()
+    rehearsal.up()
+    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok] == []
+
+
+def test_destroy_goes_in_order_and_leaves_nothing(rehearsal: Rehearsal) -> None:
+    deleted: list[str] = []
+
+    def note(event: automation.EngineEvent) -> None:
+        if event.res_outputs_event and event.res_outputs_event.metadata.op == OpType.DELETE:
+            deleted.append(event.res_outputs_event.metadata.type.split(":")[-1])
+
+    rehearsal.stack.destroy(color="never", on_event=note)
+    assert deleted.index("HorizontalPodAutoscaler") < deleted.index("Release") < deleted.index("Prometheus")
+    assert deleted.index("Service") < deleted.index("Deployment") < deleted.index("NodePool")
+    assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []

@@ -1,0 +1,41 @@
+"""Which part may import which: settings, then components; the rehearsal knows the program only by its values."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+OURS = {"autoscaling", "components", "rehearsal", "verify"}
+ALLOWED = {
+    "autoscaling": {"autoscaling"},
+    "components": {"components", "autoscaling"},
+    "verify": {"verify"},
+    "rehearsal": {"rehearsal", "autoscaling", "verify"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_a_package_imports_only_what_is_below_it(package: str) -> None:
+    files = list((CHECKOUT / package).rglob("*.py"))
+    assert files
+    for path in files:
+        assert imports(path) & OURS <= ALLOWED[package], path.relative_to(CHECKOUT)
+
+
+def test_the_domain_and_the_checks_do_not_know_pulumi() -> None:
+    for package in ("autoscaling", "verify"):
+        for path in (CHECKOUT / package).rglob("*.py"):
+            assert not {name for name in imports(path) if name.startswith("pulumi")}, path.relative_to(CHECKOUT)
