@@ -15,10 +15,10 @@ from rehearsal.cloud import running_cloud
 from rehearsal.engine import operation, select_stack
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
-from rehearsal.report import Sample, draw_timeline, write_result
+from rehearsal.report import draw_timeline, write_result
 from rehearsal.sampler import Sampler
 from rehearsal.toolchain import ensure_tools
-from verify import LoadWalk, StackOutputs, Step, check_stack, print_step
+from verify import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
 
 LOAD = ("-n", "10000", "-c", "200")
 """The guide's load, as arguments of `hey`."""
@@ -66,8 +66,12 @@ def rehearse(layout: Layout) -> int:
         values = {name: output.value for name, output in result.outputs.items()}
         outputs = StackOutputs.of(STACK, values)
         api = config.new_client_from_config(str(layout.kubeconfig))
-        samples, replicas = _walk(job, layout, tools, outputs, api)
-        changes = _preview_again(job, stack)
+        _say("the guide's checks")
+        for step in check_stack(outputs, api):
+            job.record(step)
+        with Sampler(layout, api, outputs.services[0]) as sampler:
+            _walk(job, tools, outputs.services[0], api)
+            changes = _preview_again(job, stack)
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
@@ -75,12 +79,13 @@ def rehearse(layout: Layout) -> int:
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
-    draw_timeline(picture, samples, outputs.services[0].metric)
+    draw_timeline(picture, sampler.samples, outputs.services[0].metric)
+    ready = [sample.ready_replicas for sample in sampler.samples]
     write_result(
         result_file,
         steps=job.steps,
         seconds=job.seconds,
-        replicas=replicas,
+        replicas={"start": ready[0], "peak": max(ready), "end": ready[-1]},
         second_preview_changes=changes,
         leftovers=leftovers,
     )
@@ -90,24 +95,15 @@ def rehearse(layout: Layout) -> int:
     return 1 if failed else 0
 
 
-def _walk(
-    job: _Job, layout: Layout, tools: Path, outputs: StackOutputs, api: client.ApiClient
-) -> tuple[list[Sample], dict[str, int]]:
-    _say("the guide's checks")
-    for step in check_stack(outputs, api):
-        job.record(step)
-    service = outputs.services[0]
-    command = [str(tools / "hey"), *LOAD, service.predict_url]
+def _walk(job: _Job, tools: Path, service: ServiceOutputs, api: client.ApiClient) -> None:
     _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
-    with Sampler(layout, api, service) as sampler:
-        walk = LoadWalk(service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
-        with job.timed("load"):
-            for step in walk.under_load():
-                job.record(step)
-        with job.timed("scale_in"):
-            job.record(walk.after_load())
-    ready = [sample.ready_replicas for sample in sampler.samples]
-    return sampler.samples, {"start": ready[0], "peak": max(ready), "end": ready[-1]}
+    command = [str(tools / "hey"), *LOAD, service.predict_url]
+    walk = LoadWalk(service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
+    with job.timed("load"):
+        for step in walk.under_load():
+            job.record(step)
+    with job.timed("scale_in"):
+        job.record(walk.after_load())
 
 
 def _preview_again(job: _Job, stack: automation.Stack) -> int:

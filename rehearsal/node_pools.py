@@ -20,7 +20,7 @@ from rehearsal.watch import POOL_LABEL, Cluster, Object, condition, gpus
 
 PROVISION_SECONDS = 3.0
 """From the order of a node to its appearance in the cluster."""
-IDLE_SECONDS = 8.0
+IDLE_SECONDS = 3.0
 """How long a node is without GPU pods before an autoscaling pool gives it back."""
 
 MODEL_LABEL = "aliyun.accelerator/nvidia_name"

@@ -46,7 +46,10 @@ class Sampler:
     def _run(self) -> None:
         start = time.monotonic()
         before, answered_before = start, self._answered()
-        while not self._ended.wait(_INTERVAL_SECONDS):
+        ended = False
+        while not ended:
+            # The last sample is taken after the end: it is what the walk has led to.
+            ended = self._ended.wait(_INTERVAL_SECONDS)
             now, answered = time.monotonic(), self._answered()
             rate = (answered - answered_before) / (now - before)
             before, answered_before = now, answered
