@@ -22,8 +22,10 @@ def _run(layout: Layout) -> int:
 def _up(layout: Layout) -> int:
     from rehearsal.engine import select_stack
     from rehearsal.environment import engine_variables
+    from rehearsal.stack_file import rehearsed_settings
     from rehearsal.toolchain import ensure_tools
 
+    rehearsed_settings(layout.checkout)
     tools = ensure_tools()
     cloud.keep_up(layout, tools)
     select_stack(layout)

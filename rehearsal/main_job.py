@@ -17,6 +17,7 @@ from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
 from rehearsal.report import draw_timeline, write_result
 from rehearsal.sampler import Sampler
+from rehearsal.stack_file import rehearsed_settings
 from rehearsal.toolchain import ensure_tools
 from verify import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
 
@@ -53,6 +54,8 @@ def rehearse(layout: Layout) -> int:
         RehearsalError: the job could not be carried through.
     """
     job = _Job()
+    # Before tools are built for half an hour.
+    rehearsed_settings(layout.checkout)
     with job.timed("tools"):
         tools = ensure_tools()
     started = time.monotonic()
@@ -110,7 +113,7 @@ def _preview_again(job: _Job, stack: automation.Stack) -> int:
     with operation("preview"):
         summary = stack.preview(color="never").change_summary
     changes = sum(count for kind, count in summary.items() if kind != automation.OpType.SAME)
-    job.record(Step("a second preview", "no change", f"{changes or 'no'} change(s)", changes == 0))
+    job.record(Step("a second preview", "no change", f"{changes} changes" if changes else "no change", changes == 0))
     return changes
 
 

@@ -1,39 +1,39 @@
-"""What the rehearsal must know of the stack that it rehearses: the cluster that the stack adopts."""
+"""The configuration of the stack that is rehearsed, checked before anything is built or started."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from autoscaling.settings import Settings, SettingsError, parse
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import STACK
 
-
-@dataclass(frozen=True)
-class RehearsedCluster:
-    """The ACK cluster that exists before the program runs."""
-
-    id: str
-    region: str
+_NAMESPACE = "ackgpu:"
 
 
-def rehearsed_cluster(checkout: Path) -> RehearsedCluster:
-    """Read the cluster's id and region from the stack's configuration.
+def rehearsed_settings(checkout: Path) -> Settings:
+    """Read the settings as the program will.
 
     Raises:
-        RehearsalError: the file is missing, is no YAML, or lacks one of the two.
+        RehearsalError: the file is missing, is no YAML, or the program would refuse it.
     """
     path = checkout / f"Pulumi.{STACK}.yaml"
     try:
-        values = yaml.safe_load(path.read_text())["config"]
-        return RehearsedCluster(id=values["ackgpu:cluster"]["id"], region=values["ackgpu:region"])
-    except OSError as error:
-        raise RehearsalError(f"{path.name} can't be read: {error.strerror}.") from None
-    except yaml.YAMLError as error:
-        raise RehearsalError(f"{path.name} is no YAML: {error}.") from None
-    except (KeyError, TypeError):
-        raise RehearsalError(
-            f"{path.name} must set ackgpu:region and ackgpu:cluster.id: the rehearsal makes that cluster."
-        ) from None
+        content = yaml.safe_load(path.read_text())
+        values = {
+            key.removeprefix(_NAMESPACE): value
+            for key, value in content["config"].items()
+            if key.startswith(_NAMESPACE)
+        }
+        return parse(values)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RehearsalError(f"{path.name} can't be read ({error}): restore it from the repository.") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise RehearsalError(f"{path.name} is no YAML at line {line}: {error.problem}.") from None
+    except (KeyError, TypeError, AttributeError):
+        raise RehearsalError(f"{path.name} has no map `config`: restore it from the repository.") from None
+    except SettingsError as error:
+        raise RehearsalError(f"{path.name} can't be used:\n{error}") from None

@@ -30,7 +30,7 @@ from rehearsal.layout import PORTS, Layout
 from rehearsal.load_balancer import LoadBalancers
 from rehearsal.node_pools import NodePools, kwok_node
 from rehearsal.processes import Processes, require_free_ports
-from rehearsal.stack_file import RehearsedCluster, rehearsed_cluster
+from rehearsal.stack_file import rehearsed_settings
 from rehearsal.watch import Cluster
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,8 @@ def serve(layout: Layout, tools: Path) -> None:
     Raises:
         RehearsalError: something could not be started or ended by itself.
     """
-    cluster = rehearsed_cluster(layout.checkout)
+    settings = rehearsed_settings(layout.checkout)
+    cluster_id, region = settings.cluster.id, settings.region
     require_free_ports(layout.address, dataclasses.asdict(PORTS))
     prepare_folders(layout)
     layout.pid_file.write_text(str(os.getpid()))
@@ -53,13 +54,13 @@ def serve(layout: Layout, tools: Path) -> None:
         with Processes(layout) as processes:
             start_control_plane(layout, tools, processes)
             store = CloudStore(layout.store)
-            store.create(cluster_id=cluster.id, region=cluster.region, version=KUBERNETES_VERSION)
-            arms.write_address(layout, cluster.id, cluster.region)
+            store.create(cluster_id=cluster_id, region=region, version=KUBERNETES_VERSION)
+            arms.write_address(layout, cluster_id, region)
             install_plugin(layout)
             _link_kubernetes_plugin(layout, tools)
             link_commands(layout, tools)
             write_environment_file(layout)
-            asyncio.run(_simulate(layout, tools, processes, store, cluster))
+            asyncio.run(_simulate(layout, tools, processes, store, region))
     finally:
         shutil.rmtree(layout.cloud, ignore_errors=True)
 
@@ -81,14 +82,12 @@ def _link_kubernetes_plugin(layout: Layout, tools: Path) -> None:
         (folder / name).symlink_to((tools / name).resolve())
 
 
-async def _simulate(
-    layout: Layout, tools: Path, processes: Processes, store: CloudStore, rehearsed: RehearsedCluster
-) -> None:
+async def _simulate(layout: Layout, tools: Path, processes: Processes, store: CloudStore, region: str) -> None:
     config.load_kube_config(str(layout.kubeconfig))
     cluster = Cluster(client.ApiClient())
     if not await asyncio.to_thread(cluster.wait_until_synced, 30):
         raise RehearsalError(f"The API server does not list its objects: see {layout.logs}.")
-    await asyncio.to_thread(cluster.core.create_node, kwok_node(f"{rehearsed.region}.10.0.0.1", {}, dict(_SYSTEM_NODE)))
+    await asyncio.to_thread(cluster.core.create_node, kwok_node(f"{region}.10.0.0.1", {}, dict(_SYSTEM_NODE)))
     servers = InferenceServers()
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
@@ -102,7 +101,7 @@ async def _simulate(
         stack.push_async_callback(balancers.close)
         agent = AdapterAgent(layout, tools, cluster, processes)
         stack.push_async_callback(agent.close)
-        pools = NodePools(cluster, store, rehearsed.region)
+        pools = NodePools(cluster, store, region)
 
         async def watch_over() -> None:
             processes.check(but=agent.process_name)
