@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from rehearsal import toolchain
 from rehearsal.errors import RehearsalError
+from rehearsal.layout import CHECKOUT
 from rehearsal.tool_groups import Group, ModuleFile, read_groups
 
 # Answers as `go` does: writes what is asked for with -o, knows one module, and keeps a list of its calls.
@@ -43,8 +45,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "go").write_text(GO)
     (folder / "go").chmod(0o755)
     module = tmp_path / "module"
-    module.mkdir()
-    (module / "schema.json").write_text('{"name": "kubernetes"}')
+    (module / "cmd").mkdir(parents=True)
+    (module / "cmd" / "schema.json").write_text('{"name": "kubernetes"}')
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("MODULE", str(module))
@@ -65,7 +67,7 @@ def groups(tmp_path: Path) -> list[Group]:
             {"beta": "example.com/beta", "gamma": "example.com/gamma"},
             version_of="go:example.com/two",
             variables={"main.version": "{version}", "main.minor": "{minor}"},
-            beside=(ModuleFile("example.com/two", "cmd/../schema.json", set_version=True),),
+            beside=(ModuleFile("example.com/two", "cmd/schema.json", set_version=True),),
         ),
     ]
 
@@ -133,8 +135,7 @@ def test_the_version_in_go_mod_is_what_the_linker_is_given(groups: list[Group]) 
 
 
 def test_the_provider_is_built_as_the_version_that_requirements_txt_pins() -> None:
-    checkout = Path(toolchain.__file__).parent.parent
-    pinned = [line for line in (checkout / "requirements.txt").read_text().splitlines() if "pulumi-kubernetes" in line]
+    pinned = [line for line in (CHECKOUT / "requirements.txt").read_text().splitlines() if "pulumi-kubernetes" in line]
     assert pinned == [f"pulumi-kubernetes=={metadata.version('pulumi-kubernetes')}"]
     provider = next(group for group in read_groups() if "pulumi-resource-kubernetes" in group.binaries)
     assert pinned[0].endswith(f"=={provider.version}")
@@ -210,16 +211,22 @@ def interrupted(
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],
+        cwd=CHECKOUT,
         env={**os.environ, "ACKGPU_CACHE": str(tmp_path / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    assert Path(f"{go}.started").read_text().endswith("/beta\n"), "reading waits until go has written the executable"
-    yield process
-    process.kill()
-    process.communicate()
+    # Open for writing too: there must be no end of file before `go` has written the executable.
+    started = os.open(f"{go}.started", os.O_RDWR)
+    try:
+        assert select.select([started], [], [], 20)[0], "go build of beta was started"
+        yield process
+    finally:
+        os.close(started)
+        process.terminate()
+        process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -256,7 +263,8 @@ def test_a_second_process_says_for_whom_it_waits(groups: list[Group], tmp_path: 
         )
         other.start()
         assert waiting.wait(10)
-        assert not (folder / groups[0].key).exists(), "nothing is built before its turn"
+        other.join(0.3)
+        assert other.is_alive() and not (folder / groups[0].key).exists(), "nothing is built before its turn"
     other.join(10)
     assert f"tools: waiting for process 4711, which is building into {folder}\n" in said.getvalue()
     assert said.getvalue().endswith("tools: ready (3 built in 0 s)\n")
