@@ -13,6 +13,7 @@ import asyncio
 import random
 import time
 from collections import deque
+from collections.abc import Callable
 
 SERVICE_SECONDS = 0.8
 """Mean time of a request on a GPU that is not full."""
@@ -29,21 +30,30 @@ WINDOW_SECONDS = 2.0
 class InferenceServer:
     """One pod's server: answers requests and keeps account of its GPU use."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.in_flight = 0
         self._request_seconds = 0.0
-        self._since = time.monotonic()
+        self._since = clock()
         self._history: deque[tuple[float, float]] = deque([(self._since, 0.0)])
 
     async def answer(self, query: str) -> str:
         """The intent of the query, after the time it takes on this pod's GPU."""
-        self._account(+1)
+        self.begin()
         try:
             full = max(1.0, self.in_flight * SM_PERCENT_PER_REQUEST / 100)
             await asyncio.sleep(SERVICE_SECONDS * full * random.uniform(1 - SERVICE_JITTER, 1 + SERVICE_JITTER))
         finally:
-            self._account(-1)
+            self.end()
         return "PlayMusic" if "music" in query.lower() else "Unknown"
+
+    def begin(self) -> None:
+        """A request starts to use the GPU."""
+        self._account(+1)
+
+    def end(self) -> None:
+        """A request has ended."""
+        self._account(-1)
 
     def sm_percent(self) -> float:
         """Mean use of the streaming multiprocessors over the last window, 0..100."""
@@ -55,7 +65,7 @@ class InferenceServer:
         return min(100.0, (busy - busy_then) / (now - start) * SM_PERCENT_PER_REQUEST)
 
     def _account(self, change: int) -> None:
-        now = time.monotonic()
+        now = self._clock()
         self._request_seconds += self.in_flight * (now - self._since)
         self._since = now
         self.in_flight += change

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 
-import urllib3
+import yaml
 from kubernetes import client, config
 
 from verify.checks import check_stack
+from verify.cluster import ClusterError
 from verify.load import LoadWalk
 from verify.outputs import OutputsError, StackOutputs
 from verify.steps import Step, print_step
@@ -36,7 +39,8 @@ def _outputs(stack: str) -> StackOutputs:
         check=False,
     )
     if result.returncode:
-        reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("error: ")
+        lines = result.stderr.strip().splitlines() or ["no reason given"]
+        reason = next((line for line in lines if line.startswith("error:")), lines[-1]).removeprefix("error:").strip()
         raise _UsageError(f"The outputs of stack {stack} can't be read: {reason}.")
     return StackOutputs.of(stack, json.loads(result.stdout))
 
@@ -44,20 +48,35 @@ def _outputs(stack: str) -> StackOutputs:
 def _api() -> client.ApiClient:
     try:
         return config.new_client_from_config()
-    except config.ConfigException as error:
-        raise _UsageError(f"No credential for the cluster: {error} Set KUBECONFIG to a kubeconfig of it.") from None
+    except (config.ConfigException, OSError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise _UsageError(
+            f"No credential for the cluster ({reason}): set KUBECONFIG to a kubeconfig of the stack's cluster."
+        ) from None
 
 
-def _steps(outputs: StackOutputs, api: client.ApiClient, load: bool) -> Iterator[Step]:
-    yield from check_stack(outputs, api)
-    if load:
-        hey = shutil.which("hey")
-        if hey is None:
-            raise _UsageError("hey is not on PATH, and --load needs it: github.com/rakyll/hey.")
-        for service in outputs.services:
-            walk = LoadWalk(service, api, [hey, *_LOAD, service.predict_url])
-            yield from walk.under_load()
-            yield walk.after_load()
+def _hey() -> str:
+    hey = shutil.which("hey")
+    if hey is None:
+        raise _UsageError("hey is not on PATH, and --load needs it: github.com/rakyll/hey.")
+    return hey
+
+
+def _steps(outputs: StackOutputs, api: client.ApiClient, hey: str | None) -> Iterator[Step]:
+    held = True
+    for step in check_stack(outputs, api):
+        held = held and step.ok
+        yield step
+    if hey is None:
+        return
+    if not held:
+        yield Step("the load", "a stack on which each check holds", "a check failed: no load was put on it", False)
+        return
+    for service in outputs.services:
+        print(f"load on {service.namespace}/{service.name}: hey {' '.join(_LOAD)} {service.predict_url}", flush=True)
+        walk = LoadWalk(service, api, [hey, *_LOAD, service.predict_url])
+        yield from walk.under_load()
+        yield walk.after_load()
 
 
 def main() -> int:
@@ -66,20 +85,22 @@ def main() -> int:
     parser.add_argument("--stack", required=True, help="name of the stack")
     parser.add_argument("--load", action="store_true", help="also put the guide's load on each service")
     arguments = parser.parse_args()
+    # As Ctrl-C: a running load is ended on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Its warnings about retries would come before our sentence about the cluster that can't be reached.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     try:
+        hey = _hey() if arguments.load else None
         failed = 0
-        for index, step in enumerate(_steps(_outputs(arguments.stack), _api(), arguments.load), start=1):
+        for index, step in enumerate(_steps(_outputs(arguments.stack), _api(), hey), start=1):
             print_step(index, step)
             failed += not step.ok
-    except (_UsageError, OutputsError) as error:
+    except (_UsageError, OutputsError, ClusterError) as error:
         print(error, file=sys.stderr)
         return 2
-    except urllib3.exceptions.HTTPError:
-        print(
-            "The cluster of the kubeconfig can't be reached: check KUBECONFIG and the network.",
-            file=sys.stderr,
-        )
-        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     print("all steps held" if not failed else f"{failed} step(s) failed")
     return 1 if failed else 0
 

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import urllib3
 from kubernetes import client
 from kubernetes.utils.quantity import parse_quantity
+
+_TIMEOUT_SECONDS = (5, 30)
+"""To connect, and to answer."""
+_DEFAULT_WINDOW_SECONDS = 300
+"""Kubernetes' own for a scale-down without a `behavior`."""
+
+
+class ClusterError(Exception):
+    """The cluster can't be reached, or refuses the credential; the message is one sentence."""
+
+
+class BrokenLinkError(Exception):
+    """What was asked for is not there or does not answer, in a cluster that does; the message says which."""
 
 
 def decimal(quantity: str | Decimal) -> str:
@@ -36,8 +51,22 @@ class HpaStatus:
         return f"{reading}/{decimal(self.target)}"
 
 
+@dataclass(frozen=True)
+class Pod:
+    """A pod that is not terminating."""
+
+    name: str
+    ready: bool
+    reason: str
+    """Why it is not Ready."""
+
+
 class Cluster:
-    """Reads the few objects that the checks need."""
+    """Reads the few objects that the checks need.
+
+    Each method raises `ClusterError` where the cluster can't be reached, and `BrokenLinkError` where it has no such
+    object.
+    """
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api
@@ -47,12 +76,9 @@ class Cluster:
         self._registrations = client.ApiregistrationV1Api(api)
 
     def get(self, path: str) -> dict[str, Any]:
-        """A raw GET, for the custom metrics API.
-
-        Raises:
-            ApiException: with the server's status.
-        """
-        response = self._api.call_api(
+        """A raw GET, for the custom metrics API."""
+        response = self._read(
+            self._api.call_api,
             path,
             "GET",
             header_params={"Accept": "application/json"},
@@ -65,45 +91,84 @@ class Cluster:
 
     def api_service(self, name: str) -> client.V1APIService:
         """The registration of an aggregated API."""
-        return self._registrations.read_api_service(name)
+        return self._read(self._registrations.read_api_service, name)
 
     def deployment(self, name: str, namespace: str) -> client.V1Deployment:
         """A Deployment."""
-        return self._apps.read_namespaced_deployment(name, namespace)
+        return self._read(self._apps.read_namespaced_deployment, name, namespace)
 
-    def ready_pods(self, deployment: client.V1Deployment) -> list[str]:
-        """Names of the Deployment's pods that are Ready and not terminating."""
-        pods = self._core.list_namespaced_pod(deployment.metadata.namespace, label_selector=selector(deployment))
-        return [
-            pod.metadata.name
-            for pod in pods.items
-            if pod.metadata.deletion_timestamp is None
-            and any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
-        ]
+    def pods(self, deployment: client.V1Deployment) -> list[Pod]:
+        """The Deployment's pods, without those that are terminating."""
+        namespace = deployment.metadata.namespace
+        pods = self._read(self._core.list_namespaced_pod, namespace, label_selector=selector(deployment))
+        return [_pod(pod) for pod in pods.items if pod.metadata.deletion_timestamp is None]
 
-    def hpa(self, name: str, namespace: str) -> HpaStatus:
-        """The HPA's target, and what it saw and decided last."""
-        hpa = self._autoscaling.read_namespaced_horizontal_pod_autoscaler(name, namespace)
+    def hpa(self, name: str, namespace: str, metric: str) -> HpaStatus:
+        """The HPA's target for a metric of its pods, and what it saw and decided last."""
+        hpa = self._read(self._autoscaling.read_namespaced_horizontal_pod_autoscaler, name, namespace)
+        targets = [own.target.average_value for own in _pod_metrics(hpa.spec.metrics, metric)]
+        if not targets or targets[0] is None:
+            raise BrokenLinkError(f"the HPA has no average value of {metric} of its pods as a target")
+        readings = [own.current.average_value for own in _pod_metrics(hpa.status.current_metrics, metric)]
         active = next((c for c in hpa.status.conditions or [] if c.type == "ScalingActive"), None)
-        readings = [
-            metric.pods.current.average_value
-            for metric in hpa.status.current_metrics or []
-            if metric.pods and metric.pods.current.average_value is not None
-        ]
         behavior = hpa.spec.behavior
         window = behavior.scale_down.stabilization_window_seconds if behavior and behavior.scale_down else None
         return HpaStatus(
-            reading=Decimal(parse_quantity(readings[0])) if readings else None,
-            target=Decimal(parse_quantity(hpa.spec.metrics[0].pods.target.average_value)),
+            reading=Decimal(parse_quantity(readings[0])) if readings and readings[0] is not None else None,
+            target=Decimal(parse_quantity(targets[0])),
             desired=hpa.status.desired_replicas,
-            # Kubernetes' default
-            window_seconds=300 if window is None else window,
+            window_seconds=_DEFAULT_WINDOW_SECONDS if window is None else window,
             scaling_active=active is not None and active.status == "True",
             reason=f"{active.reason}: {active.message}" if active else "the controller has not seen it yet",
         )
+
+    def _read(self, read: Callable[..., Any], *arguments: str, **options: Any) -> Any:
+        host = self._api.configuration.host
+        try:
+            return read(*arguments, _request_timeout=_TIMEOUT_SECONDS, **options)
+        except urllib3.exceptions.HTTPError as error:
+            cause = str(getattr(error, "reason", None) or error).rpartition("): ")[2]
+            raise ClusterError(
+                f"The cluster at {host} can't be reached ({cause}): check KUBECONFIG and the network."
+            ) from None
+        except client.ApiException as error:
+            if error.status == 401:
+                raise ClusterError(
+                    f"The cluster at {host} refuses the credential (401): get a new kubeconfig."
+                ) from None
+            raise BrokenLinkError(_explained(error)) from None
 
 
 def selector(deployment: client.V1Deployment) -> str:
     """The Deployment's selector as a query takes it."""
     labels: dict[str, str] = deployment.spec.selector.match_labels
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _pod_metrics(metrics: list[Any] | None, name: str) -> list[Any]:
+    return [metric.pods for metric in metrics or [] if metric.pods and metric.pods.metric.name == name]
+
+
+def _pod(pod: client.V1Pod) -> Pod:
+    conditions = {condition.type: condition for condition in pod.status.conditions or []}
+    ready = "Ready" in conditions and conditions["Ready"].status == "True"
+    scheduled = conditions.get("PodScheduled")
+    waiting = [s.state.waiting for s in pod.status.container_statuses or [] if s.state and s.state.waiting]
+    if scheduled is not None and scheduled.status != "True":
+        reason = f"{scheduled.reason}: {scheduled.message}"
+    elif waiting:
+        reason = ": ".join(part for part in (waiting[0].reason, waiting[0].message) if part)
+    else:
+        reason = pod.status.phase
+    return Pod(pod.metadata.name, ready, reason)
+
+
+def _explained(error: client.ApiException) -> str:
+    # The API server answers 503 in the place of an aggregated API whose server is down.
+    if error.status == 503:
+        return "the adapter does not answer (503)"
+    said = "not found" if error.status == 404 else f"the API server says {error.reason}"
+    try:
+        return f"{said} ({error.status}): {json.loads(error.body)['message']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{said} ({error.status})"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 
@@ -14,7 +14,7 @@ class OutputsError(Exception):
 
 
 class _Outputs(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True)
 
 
 class ServiceOutputs(_Outputs):
@@ -27,9 +27,11 @@ class ServiceOutputs(_Outputs):
     address: str
     predict_url: str
     answer: str
+    """What a GET of `predict_url` returns, without white space around it."""
     hpa: str
     metric: str
-    target: str
+    target: Annotated[str, Field(pattern=r"^\d+(\.\d+)?$")]
+    """Average value of the metric, in its unit."""
     min_replicas: int
     max_replicas: int
 
@@ -38,8 +40,9 @@ class StackOutputs(_Outputs):
     """What the program exports."""
 
     cluster_id: str
-    custom_metrics_path: str
+    custom_metrics_path: Annotated[str, Field(pattern=r"^/apis/[^/]+/[^/]+$")]
     metric_resources: list[str]
+    """`<resource>/<metric>`, as the custom metrics API lists them."""
     services: list[ServiceOutputs]
 
     @classmethod

@@ -1,0 +1,126 @@
+"""The parts of the rehearsal that need no cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from rehearsal import inference
+from rehearsal.errors import RehearsalError
+from rehearsal.inference import InferenceServer
+from rehearsal.layout import Layout
+from rehearsal.processes import TAG, require_free_ports, strays, sweep
+from rehearsal.report import Sample, draw_timeline, write_result
+from rehearsal.stack_file import rehearsed_settings
+from verify import Step
+
+
+@pytest.mark.parametrize(("in_flight", "replicas", "reading"), [(200, 1, 23.0), (200, 2, 11.5), (0, 1, 0.0)])
+def test_the_guides_load_reads_what_the_guide_says(in_flight: int, replicas: int, reading: float) -> None:
+    seconds = iter(range(1000))
+    server = InferenceServer(clock=lambda: float(next(seconds)))
+    for _ in range(in_flight // replicas):
+        server.begin()
+    readings = [server.sm_percent() for _ in range(10)]
+    assert readings[-1] == pytest.approx(reading)
+
+
+def test_a_gpu_is_never_used_by_more_than_all_of_it() -> None:
+    seconds = iter(range(10_000))
+    server = InferenceServer(clock=lambda: float(next(seconds)))
+    for _ in range(2000):
+        server.begin()
+    assert [server.sm_percent() for _ in range(10)][-1] == 100
+
+
+def test_a_music_query_is_answered_as_in_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "SERVICE_SECONDS", 0)
+    assert asyncio.run(InferenceServer().answer("Music")) == "PlayMusic"
+
+
+def test_two_checkouts_have_addresses_of_their_own_on_loopback() -> None:
+    first, second = Layout(Path("/a/checkout")), Layout(Path("/another/checkout"))
+    assert first.address != second.address
+    for address in (first.address, second.address, first.load_balancer_address(0)):
+        assert address.startswith("127.")
+    assert first.address == Layout(Path("/a/checkout")).address, "charts get the same values at each run"
+
+
+def test_a_taken_port_is_named_with_what_to_do() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(RehearsalError, match=rf"Port {port} on 127\.0\.0\.1, which etcd needs, .* end the program"):
+            require_free_ports("127.0.0.1", {"etcd": port})
+    require_free_ports("127.0.0.1", {"etcd": port})
+
+
+def test_what_a_killed_rehearsal_left_is_ended_and_nothing_else(tmp_path: Path) -> None:
+    mine, other = Layout(tmp_path / "mine"), Layout(tmp_path / "other")
+    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+    children = []
+    for layout in (mine, other):
+        child = subprocess.Popen(command, env={**os.environ, TAG: str(layout.cloud)}, stdout=subprocess.PIPE)
+        assert child.stdout and child.stdout.readline() == b"up\n"
+        children.append(child)
+    try:
+        assert [process.pid for process in strays(mine)] == [children[0].pid]
+        sweep(mine)
+        assert strays(mine) == []
+        assert children[1].poll() is None
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("config: [", r"Pulumi\.rehearsal\.yaml is no YAML at line 1"),
+        ("", r"Pulumi\.rehearsal\.yaml has no map `config`"),
+        ("config: {ackgpu:regoin: x}", r"regoin is no setting: did you mean region\?"),
+        (None, r"Pulumi\.rehearsal\.yaml can't be read"),
+    ],
+)
+def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "Pulumi.rehearsal.yaml").write_text(content)
+    with pytest.raises(RehearsalError, match=sentence):
+        rehearsed_settings(tmp_path)
+
+
+def test_the_result_has_the_promised_keys(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_result(
+        path,
+        steps=[Step("a step", "this", "that", False)],
+        seconds={"tools": 0.1},
+        replicas={"start": 1, "peak": 2, "end": 1},
+        second_preview_changes=0,
+        leftovers=[],
+    )
+    assert json.loads(path.read_text()) == {
+        "steps": [{"name": "a step", "expected": "this", "observed": "that", "ok": False}],
+        "seconds": {"tools": 0.1},
+        "replicas": {"start": 1, "peak": 2, "end": 1},
+        "second_preview_changes": 0,
+        "leftovers": [],
+    }
+
+
+def test_the_timeline_is_a_picture_of_a_readable_size_even_with_gaps(tmp_path: Path) -> None:
+    samples = [Sample(float(second), 0, None if second < 3 else 23.0, 20, 1, 1, 1) for second in range(10)]
+    draw_timeline(tmp_path / "timeline.png", samples, "DCGM_CUSTOM_PROCESS_SM_UTIL")
+    with Image.open(tmp_path / "timeline.png") as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) >= 900
