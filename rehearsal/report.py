@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verify import Step
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -46,73 +51,55 @@ def write_result(
 
 
 def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
-    """Draw load, metric, replicas and nodes over one time axis.
+    """Draw load, metric, replicas and nodes over one time axis; the time under load is shaded.
 
     Args:
-        path: of the PNG.
-        samples: in the order of time.
+        path: of the PNG, 1200 x 900 pixels.
+        samples: at least one, in the order of time.
         metric: name of the HPA's metric.
     """
     # Imported here: it takes a second, and most commands don't draw.
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     time = [sample.seconds for sample in samples]
-    figure, (load, reading, replicas, nodes) = pyplot.subplots(
-        4, 1, sharex=True, figsize=(12, 10), height_ratios=[2, 3, 3, 2], layout="constrained"
-    )
+    # Of the palette of Okabe and Ito, which the colour-blind can tell apart.
     blue, orange, green, grey = "#0072B2", "#D55E00", "#009E73", "#666666"
+    figure = Figure(figsize=(12, 9), dpi=100, layout="constrained")
+    panels = load, reading, replicas, nodes = figure.subplots(4, 1, sharex=True, height_ratios=[2, 3, 3, 2])
 
-    load.fill_between(time, [sample.requests_per_second for sample in samples], color=grey, alpha=0.5)
-    load.plot(time, [sample.requests_per_second for sample in samples], color=grey, label="requests answered")
-    load.set_ylabel("requests / s")
+    rates = [sample.requests_per_second for sample in samples]
+    load.plot(time, rates, color=grey, linewidth=2, label="requests answered")
+    load.set_ylabel("load (requests/s)")
     load.set_title("Rehearsal of the guide's load")
 
-    values = [float("nan") if sample.metric is None else sample.metric for sample in samples]
-    reading.plot(time, values, color=blue, linewidth=2, label=f"{metric}, average of the pods")
-    reading.plot(time, [sample.target for sample in samples], color=orange, linestyle="--", label="target of the HPA")
+    # The HPA keeps a reading until its next sync: all but the load are steps.
+    def steps(panel: Axes, values: Sequence[float], label: str, color: str, style: str = "-") -> None:
+        panel.step(time, values, where="post", color=color, linestyle=style, linewidth=2, label=label)
+
+    values = [math.nan if sample.metric is None else sample.metric for sample in samples]
+    steps(reading, values, f"{metric}, average of the pods", blue)
+    steps(reading, [sample.target for sample in samples], "target of the HPA", orange, "--")
     reading.set_ylabel("GPU use (%)")
-
-    replicas.step(
-        time,
-        [sample.desired_replicas for sample in samples],
-        where="post",
-        color=orange,
-        linestyle="--",
-        linewidth=2,
-        label="desired replicas",
-    )
-    replicas.step(
-        time,
-        [sample.ready_replicas for sample in samples],
-        where="post",
-        color=green,
-        linewidth=2,
-        label="ready replicas",
-    )
+    steps(replicas, [sample.ready_replicas for sample in samples], "ready replicas", green)
+    steps(replicas, [sample.desired_replicas for sample in samples], "desired replicas", orange, "--")
     replicas.set_ylabel("replicas")
-
-    nodes.step(
-        time,
-        [sample.gpu_nodes for sample in samples],
-        where="post",
-        color=blue,
-        linewidth=2,
-        label="GPU nodes",
-    )
+    steps(nodes, [sample.gpu_nodes for sample in samples], "GPU nodes", blue)
     nodes.set_ylabel("nodes")
     nodes.set_xlabel("time since the walk began (s)")
 
-    for axis in (load, reading, replicas, nodes):
-        axis.grid(alpha=0.3)
-        low, high = axis.get_ylim()
-        axis.set_ylim(0, high + 0.25 * (high - min(low, 0)))
-        axis.legend(loc="upper right", frameon=True)
-    for axis in (replicas, nodes):
-        axis.yaxis.set_major_locator(MaxNLocator(integer=True))
-    load.set_xlim(time[0], time[-1])
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    # A rate is of the time before its sample.
+    loaded = [index for index, rate in enumerate(rates) if rate > 0]
+    for panel in panels:
+        if loaded:
+            label = "under load" if panel is load else ""
+            panel.axvspan(time[max(loaded[0] - 1, 0)], time[loaded[-1]], color=grey, alpha=0.12, lw=0, label=label)
+        panel.grid(alpha=0.3)
+        # Room for the legend above the curves, and for a whole line at 0.
+        top = 1.4 * max(panel.dataLim.y1, 1)
+        panel.set_ylim(-0.03 * top, top)
+        panel.legend(loc="upper right", ncols=3)
+    for panel in (replicas, nodes):
+        panel.yaxis.set_major_locator(MaxNLocator(integer=True))
+    nodes.set_xlim(0, time[-1])
+    figure.savefig(path)

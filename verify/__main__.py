@@ -48,7 +48,8 @@ def _outputs(stack: str) -> StackOutputs:
 def _api() -> client.ApiClient:
     try:
         return config.new_client_from_config()
-    except (config.ConfigException, OSError, yaml.YAMLError) as error:
+    # The loader trips, in its own ways, over a file of another shape.
+    except (config.ConfigException, OSError, yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise _UsageError(
             f"No credential for the cluster ({reason}): set KUBECONFIG to a kubeconfig of the stack's cluster."
