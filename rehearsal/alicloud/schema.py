@@ -45,6 +45,42 @@ def check(token: str, inputs: dict[str, Any]) -> list[Failure]:
     return list(_check_block(_resources()[token], inputs, "", ""))
 
 
+def normalized(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Accepted inputs in the one form that the provider keeps, so that equal inputs compare equal.
+
+    A list of one block becomes the block where the provider has it so, texts and numbers become what the schema says,
+    and sets get one order.
+
+    Raises:
+        KeyError: the schema has no such type.
+    """
+    return _normalized_block(_resources()[token], inputs)
+
+
+def _normalized_block(properties: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    specs = {spec["pulumi_name"]: spec for spec in properties.values()}
+    return {key: _normalized(specs.get(key, {}), value) for key, value in inputs.items()}
+
+
+def _normalized(spec: dict[str, Any], value: Any) -> Any:
+    if value == UNKNOWN or value is None:
+        return value
+    if "block" in spec:
+        if spec.get("flattened") and isinstance(value, list):
+            value = value[0] if value else None
+        if isinstance(value, dict):
+            return _normalized_block(spec["block"], value)
+    if isinstance(value, list):
+        elem = {"block": spec["block"]} if "block" in spec else spec.get("elem", {})
+        items = [_normalized(elem, item) for item in value]
+        return sorted(items, key=json.dumps) if spec.get("type") == "set" else items
+    if spec.get("type") == "int":
+        return int(float(value))
+    if spec.get("type") == "string" and isinstance(value, int | float):
+        return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+    return value
+
+
 def replaced_by(token: str, changed: list[str]) -> list[str]:
     """Those of the changed properties that can only change by a new resource."""
     properties = {spec["pulumi_name"]: spec for spec in _resources()[token].values()}
@@ -113,6 +149,7 @@ def _check_value(spec: dict[str, Any], value: Any, key: str, attribute: str) -> 
                 f"Too many list items. Attribute {attribute} supports {limit} item maximum, "
                 f"but config has {len(value)} declared.",
             )
+            return
         for index, item in enumerate(value):
             yield from _check_value(spec.get("elem", {}), item, f"{key}[{index}]", f"{attribute}.{index}")
         return
@@ -134,7 +171,8 @@ def _check_scalar(spec: dict[str, Any], value: Any, key: str, attribute: str) ->
         if not low <= size <= high:
             what = f"length of {attribute}" if is_text else attribute
             yield Failure(key, f"expected {what} to be in the range ({low} - {high}), got {text}")
-    for rejection in spec.get("other_rejections", []):
-        prefix = re.search(r"should start with '([^']+)'", rejection)
-        if prefix and not text.startswith(prefix[1]):
-            yield Failure(key, f"invalid value for {attribute} (should start with '{prefix[1]}'.)")
+    # The schema has a rejection for each value that was tried; one reason is enough.
+    prefixes = [re.search(r"should start with '([^']+)'", rejection) for rejection in spec.get("other_rejections", [])]
+    prefix = next((match[1] for match in prefixes if match), "")
+    if not text.startswith(prefix):
+        yield Failure(key, f"invalid value for {attribute} (should start with '{prefix}'.)")

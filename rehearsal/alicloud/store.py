@@ -7,9 +7,9 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from rehearsal.errors import RehearsalError
 
@@ -17,6 +17,10 @@ NODE_POOL = "alicloud:cs/nodePool:NodePool"
 PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
 ADDON = "alicloud:cs/kubernetesAddon:KubernetesAddon"
 PROMETHEUS_ADDON = "arms-prometheus"
+
+NOT_RUNNING = "No rehearsal cloud is up: start one with `make rehearse-up`."
+
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class CloudCluster(BaseModel):
@@ -53,18 +57,76 @@ class Cloud(BaseModel):
     resources: dict[str, CloudResource] = {}
     faults: dict[str, Fault] = {}
 
+    def take_fault(self, token: str) -> str | None:
+        """The error code with which the creation of a type fails now, if it does; it counts as used."""
+        fault = self.faults.get(token)
+        if fault is None:
+            return None
+        fault.times -= 1
+        if fault.times < 1:
+            del self.faults[token]
+        return fault.code
+
+    def prometheus(self) -> CloudResource | None:
+        """What gave the cluster a Prometheus instance: an instance of its own, or the add-on."""
+        for resource in self.resources.values():
+            if resource.type == PROMETHEUS or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON):
+                return resource
+        return None
+
 
 class NodePool(BaseModel):
-    """A node pool as its scaling group sees it."""
+    """A node pool as its scaling group sees it.
+
+    It refuses what the vendor's servers refuse and its provider does not: nodes could not be made of it.
+    """
 
     id: str
-    instance_types: list[str]
+    cluster_id: str
+    name: str
+    instance_types: list[str] = Field(min_length=1)
     labels: dict[str, str]
     taints: list[dict[str, str]]
     autoscaling: bool
-    min_size: int
-    max_size: int
-    desired_size: int
+    min_size: int = Field(ge=0)
+    max_size: int = Field(ge=0)
+    desired_size: int = Field(ge=0)
+
+    @field_validator("taints")
+    @classmethod
+    def _taints_are_kubernetes_taints(cls, taints: list[dict[str, str]]) -> list[dict[str, str]]:
+        for taint in taints:
+            if not taint.get("key") or taint.get("effect") not in _TAINT_EFFECTS:
+                raise ValueError(f"a taint needs a key and an effect of {', '.join(_TAINT_EFFECTS)}")
+        return taints
+
+    @model_validator(mode="after")
+    def _limits_are_in_order(self) -> Self:
+        if self.autoscaling and self.min_size > self.max_size:
+            raise ValueError(f"min_size {self.min_size} is above max_size {self.max_size}")
+        return self
+
+    @classmethod
+    def of(cls, resource: CloudResource) -> NodePool:
+        """The node pool that a resource describes.
+
+        Raises:
+            ValidationError: the vendor's servers would refuse it.
+        """
+        inputs = resource.inputs
+        scaling = inputs.get("scalingConfig") or {}
+        return cls(
+            id=resource.outputs["nodePoolId"],
+            cluster_id=inputs["clusterId"],
+            name=inputs.get("nodePoolName") or inputs.get("name", ""),
+            instance_types=inputs.get("instanceTypes", []),
+            labels={label["key"]: label.get("value", "") for label in inputs.get("labels", [])},
+            taints=inputs.get("taints", []),
+            autoscaling=bool(scaling) and bool(scaling.get("enable", True)),
+            min_size=scaling.get("minSize", 0),
+            max_size=scaling.get("maxSize", 0),
+            desired_size=inputs.get("desiredSize") or inputs.get("nodeCount") or 0,
+        )
 
     @property
     def first_nodes(self) -> int:
@@ -87,54 +149,56 @@ class CloudStore:
         """The state now.
 
         Raises:
-            RehearsalError: no cloud is up.
+            RehearsalError: no cloud is up, or its file is damaged.
         """
         try:
-            return Cloud.model_validate_json(self._path.read_text())
-        except FileNotFoundError:
-            raise RehearsalError("No rehearsal cloud is up: start one with `make rehearse-up`.") from None
+            return Cloud.model_validate_json(self._path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            raise RehearsalError(NOT_RUNNING) from None
+        except (UnicodeDecodeError, ValidationError):
+            raise RehearsalError(
+                f"{self._path} is damaged: start a new rehearsal cloud with `make rehearse-down rehearse-up`."
+            ) from None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Cloud]:
-        """The state to change; it is written when the block ends without an error."""
-        with self._path.with_suffix(".lock").open("w") as lock:
+        """The state to change; it is written when the block ends without an error.
+
+        Raises:
+            RehearsalError: no cloud is up, or its file is damaged.
+        """
+        try:
+            lock = self._path.with_suffix(".lock").open("w")
+        except (FileNotFoundError, NotADirectoryError):
+            raise RehearsalError(NOT_RUNNING) from None
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             cloud = self.read()
             yield cloud
             self._write(cloud)
 
     def inject_fault(self, token: str, code: str, times: int = 1) -> None:
-        """Let the next creations of a type fail, as with `OperationDenied.NoStock`, `QuotaExceeded` or `Throttling`."""
+        """Let the next `times` creations of a type fail.
+
+        Args:
+            token: the Pulumi type, such as `NODE_POOL`.
+            code: the vendor's error code: `OperationDenied.NoStock`, `QuotaExceeded`, `Throttling`, or any other.
+            times: how many creations fail, from 1.
+        """
         with self.transaction() as cloud:
             cloud.faults[token] = Fault(code=code, times=times)
 
     def has_prometheus(self) -> bool:
         """Whether the cluster has a Prometheus instance, of its own or by the add-on."""
-        return any(
-            resource.type == PROMETHEUS or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON)
-            for resource in self.read().resources.values()
-        )
+        return self.read().prometheus() is not None
 
     def node_pools(self) -> list[NodePool]:
         """All node pools."""
-        return [_node_pool(resource) for resource in self.read().resources.values() if resource.type == NODE_POOL]
+        return [NodePool.of(resource) for resource in self.read().resources.values() if resource.type == NODE_POOL]
 
     def _write(self, cloud: Cloud) -> None:
         draft = self._path.with_suffix(".new")
-        draft.write_text(cloud.model_dump_json(indent=1))
+        # A node pool's inputs may hold a password.
+        draft.touch(mode=0o600)
+        draft.write_text(cloud.model_dump_json(indent=1), encoding="utf-8")
         os.replace(draft, self._path)
-
-
-def _node_pool(resource: CloudResource) -> NodePool:
-    inputs = resource.inputs
-    scaling = inputs.get("scalingConfig") or {}
-    return NodePool(
-        id=resource.outputs["nodePoolId"],
-        instance_types=inputs.get("instanceTypes", []),
-        labels={label["key"]: label.get("value", "") for label in inputs.get("labels", [])},
-        taints=inputs.get("taints", []),
-        autoscaling=bool(scaling) and bool(scaling.get("enable", True)),
-        min_size=int(scaling.get("minSize", 0)),
-        max_size=int(scaling.get("maxSize", 0)),
-        desired_size=int(inputs.get("desiredSize") or 0),
-    )

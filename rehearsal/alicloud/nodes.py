@@ -1,0 +1,92 @@
+"""Waiting for the nodes of a node pool, as the vendor's provider does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import tenacity
+import urllib3
+from kubernetes import client, config
+
+from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
+from rehearsal.errors import RehearsalError
+from rehearsal.watch import POOL_LABEL
+
+WaitForNodes = Callable[[str, int | None], None]
+"""Takes a pool's id and its number of nodes (None: it is deleted); returns once the cluster has as many."""
+
+_ROUND_SECONDS = 0.2
+_REQUEST_SECONDS = 5
+_NOT_YET = (client.ApiException, urllib3.exceptions.HTTPError)
+
+
+def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event, seconds: float = 120) -> WaitForNodes:
+    """A function that waits until a pool has its Ready nodes, and none too many unless it autoscales.
+
+    The function raises `RehearsalError` where that is not so after `seconds`, or as soon as `cancelled` is set.
+
+    Args:
+        kubeconfig: credentials of the cluster; it is read at each wait.
+        store: says which pools autoscale.
+        cancelled: ends a wait early.
+        seconds: the longest wait.
+    """
+
+    def wait(pool_id: str, count: int | None) -> None:
+        fewest = count or 0
+        autoscaling = any(pool.id == pool_id and pool.autoscaling for pool in store.node_pools())
+        most = None if autoscaling else fewest
+        try:
+            core = client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
+        except (OSError, config.ConfigException):
+            raise RehearsalError(NOT_RUNNING) from None
+        # Each round is a try of its own.
+        core.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda counts: not _settled(counts, fewest, most))
+            | tenacity.retry_if_exception_type(_NOT_YET),
+            stop=tenacity.stop_after_delay(seconds) | tenacity.stop_when_event_set(cancelled),
+            wait=tenacity.wait_fixed(_ROUND_SECONDS),
+            sleep=tenacity.sleep_using_event(cancelled),
+        )
+        try:
+            retrying(_count, core, pool_id)
+        except tenacity.RetryError as error:
+            ended = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
+            raise RehearsalError(
+                f"Node pool {pool_id} {_description(error.last_attempt)} {ended}, and needs {_wanted(fewest, most)}: "
+                f"see `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
+            ) from None
+
+    return wait
+
+
+def _count(core: client.CoreV1Api, pool_id: str) -> tuple[int, int]:
+    """All nodes of the pool, and the Ready ones."""
+    nodes = core.list_node(label_selector=f"{POOL_LABEL}={pool_id}", _request_timeout=_REQUEST_SECONDS).items
+    ready = sum(
+        condition.type == "Ready" and condition.status == "True"
+        for node in nodes
+        for condition in node.status.conditions or []
+    )
+    return len(nodes), ready
+
+
+def _settled(counts: tuple[int, int], fewest: int, most: int | None) -> bool:
+    nodes, ready = counts
+    return ready >= fewest and (most is None or nodes <= most)
+
+
+def _description(last: tenacity.Future) -> str:
+    if last.failed:
+        return "could not be asked for its nodes, since the cluster did not answer,"
+    nodes, ready = last.result()
+    return f"had {nodes} nodes, {ready} of them Ready,"
+
+
+def _wanted(fewest: int, most: int | None) -> str:
+    if most == 0:
+        return "to have none"
+    return f"{fewest} Ready nodes" if most == fewest else f"at least {fewest} Ready nodes"

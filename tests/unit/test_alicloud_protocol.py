@@ -1,0 +1,408 @@
+"""The plugin as the engine meets it: its protocol over a channel, and its executable."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent import futures
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pulumi_alicloud as alicloud
+import pytest
+from google.protobuf import empty_pb2, json_format, struct_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+
+from rehearsal.alicloud.plugin import AlicloudProvider, install_plugin
+from rehearsal.alicloud.schema import UNKNOWN
+from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudStore
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import CHECKOUT, Layout
+
+CASES = json.loads((CHECKOUT / "tests" / "data" / "alicloud_check_cases.json").read_text())["cases"]
+CLUSTER, REGION = "c0123456789abcdef0123456789abcdef", "cn-beijing"
+POOL = {"clusterId": CLUSTER, "nodePoolName": "gpu", "instanceTypes": ["ecs.gn7i-c8g1.2xlarge"], "desiredSize": "1"}
+INSTANCE = {"clusterId": CLUSTER, "clusterType": "aliyun-cs", "grafanaInstanceId": "free"}
+MONITORING = {"clusterId": CLUSTER, "name": "arms-prometheus", "config": "{}"}
+ADDRESS = "http://127.64.0.1:9090/api/v1/prometheus/token/1/c/cn-beijing"
+
+
+class Engine:
+    """What the engine asks of a provider, with the plugin behind a channel."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.waits: list[tuple[str, int | None]] = []
+        self.nodes_missing = False
+        self.cancelled = False
+        self._server = grpc.server(futures.ThreadPoolExecutor(4))
+        provider = AlicloudProvider(layout, self._wait, self._cancel)
+        provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, self._server)
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+        self.stub: Any = provider_pb2_grpc.ResourceProviderStub(self._channel)
+
+    def _wait(self, pool_id: str, count: int | None) -> None:
+        self.waits.append((pool_id, count))
+        if self.nodes_missing:
+            raise RehearsalError("the nodes did not come")
+
+    def _cancel(self) -> None:
+        self.cancelled = True
+
+    @property
+    def store(self) -> CloudStore:
+        return CloudStore(self.layout.store)
+
+    def configure(self, region: str = REGION) -> Any:
+        return self.stub.Configure(provider_pb2.ConfigureRequest(args=struct({"region": region})))
+
+    def check(self, token: str, inputs: dict[str, Any]) -> Any:
+        return self.stub.Check(provider_pb2.CheckRequest(urn=urn(token), news=struct(inputs)))
+
+    def diff(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> Any:
+        request = provider_pb2.DiffRequest(urn=urn(token), old_inputs=struct(old), news=struct(new))
+        return self.stub.Diff(request)
+
+    def create(self, token: str, inputs: dict[str, Any], *, preview: bool = False) -> tuple[str, dict[str, Any]]:
+        request = provider_pb2.CreateRequest(urn=urn(token), properties=struct(inputs), preview=preview)
+        answer = self.stub.Create(request)
+        return answer.id, values(answer.properties)
+
+    def read(self, token: str, identity: str) -> Any:
+        return self.stub.Read(provider_pb2.ReadRequest(urn=urn(token), id=identity))
+
+    def update(
+        self, token: str, identity: str, old: dict[str, Any], new: dict[str, Any], *, preview: bool = False
+    ) -> dict[str, Any]:
+        request = provider_pb2.UpdateRequest(
+            urn=urn(token), id=identity, olds=struct(old), news=struct(new), preview=preview
+        )
+        return values(self.stub.Update(request).properties)
+
+    def delete(self, token: str, identity: str) -> None:
+        self.stub.Delete(provider_pb2.DeleteRequest(urn=urn(token), id=identity))
+
+    def invoke(self, token: str, **arguments: Any) -> dict[str, Any]:
+        answer = self.stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=struct(arguments)))
+        return values(getattr(answer, "return"))
+
+    def close(self) -> None:
+        self._channel.close()
+        self._server.stop(0).wait()
+
+
+def urn(token: str) -> str:
+    return f"urn:pulumi:rehearsal::ackgpu::ackgpu:index:Parent${token}::name"
+
+
+def struct(content: dict[str, Any]) -> struct_pb2.Struct:
+    return json_format.ParseDict(content, struct_pb2.Struct())
+
+
+def values(message: struct_pb2.Struct) -> dict[str, Any]:
+    return json_format.MessageToDict(message)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = Layout(tmp_path / "un été à 杭州")
+    layout.cloud.mkdir(parents=True)
+    CloudStore(layout.store).create(cluster_id=CLUSTER, region=REGION, version="1.36.3-aliyun.1")
+    layout.kubeconfig.write_text("apiVersion: v1\nkind: Config\n")
+    layout.prometheus_api_url.write_text(ADDRESS)
+    return layout
+
+
+@pytest.fixture
+def engine(layout: Layout) -> Iterator[Engine]:
+    engine = Engine(layout)
+    engine.configure()
+    yield engine
+    engine.close()
+
+
+SIMULATED_CASES = [case for case in CASES if case["type"] in (NODE_POOL, PROMETHEUS, ADDON)]
+
+
+@pytest.mark.parametrize("case", SIMULATED_CASES, ids=lambda case: f"{case['type'].split(':')[-1]}: {case['case']}")
+def test_check_gives_the_real_providers_verdict(engine: Engine, case: dict[str, Any]) -> None:
+    inputs = {key: UNKNOWN if value == "<unknown>" else value for key, value in case["inputs"].items()}
+    assert len(engine.check(case["type"], inputs).failures) == len(case["failures"])
+
+
+@pytest.mark.parametrize("token", ["alicloud:vpc/network:Network", "alicloud:cs/nodePol:NodePol"])
+def test_a_type_that_is_not_simulated_is_refused_in_one_sentence(engine: Engine, token: str) -> None:
+    [failure] = engine.check(token, {}).failures
+    assert failure.reason == f"{token} is not simulated by the rehearsal cloud"
+
+
+def test_equal_inputs_are_no_difference_however_they_are_written(engine: Engine) -> None:
+    scaling = {"enable": True, "minSize": 0, "maxSize": 4}
+    checked = values(engine.check(NODE_POOL, {**POOL, "desiredSize": 1, "scalingConfig": [scaling]}).inputs)
+    assert checked == {**POOL, "scalingConfig": scaling}
+    answer = engine.diff(NODE_POOL, {**POOL, "desiredSize": 1, "scalingConfig": [scaling]}, checked)
+    assert answer.changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+@pytest.mark.parametrize(("key", "value", "replaces"), [("desiredSize", "2", []), ("clusterId", "c2", ["clusterId"])])
+def test_a_change_replaces_only_where_the_schema_says_so(
+    engine: Engine, key: str, value: str, replaces: list[str]
+) -> None:
+    answer = engine.diff(NODE_POOL, POOL, {**POOL, key: value})
+    assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
+    assert (list(answer.diffs), list(answer.replaces)) == ([key], replaces)
+
+
+def test_ids_have_the_vendors_shape(engine: Engine) -> None:
+    pool_id, outputs = engine.create(NODE_POOL, POOL)
+    addon_id, _ = engine.create(ADDON, {**MONITORING, "name": "logtail-ds"})
+    instance_id, _ = engine.create(PROMETHEUS, INSTANCE)
+    assert pool_id == f"{CLUSTER}:{outputs['nodePoolId']}"
+    assert outputs["scalingGroupId"].startswith("asg-")
+    assert (addon_id, instance_id) == (f"{CLUSTER}:logtail-ds", CLUSTER)
+
+
+def test_a_preview_knows_what_it_can_not_know_and_creates_nothing(engine: Engine) -> None:
+    _, outputs = engine.create(NODE_POOL, POOL, preview=True)
+    assert outputs == {**POOL, "nodePoolId": UNKNOWN, "scalingGroupId": UNKNOWN}
+    assert engine.store.read().resources == {}
+
+
+def test_a_previewed_update_keeps_the_outputs_and_drops_what_is_no_input_any_more(engine: Engine) -> None:
+    identity, state = engine.create(NODE_POOL, {**POOL, "systemDiskSize": 120})
+    previewed = engine.update(NODE_POOL, identity, state, {**POOL, "desiredSize": "2"}, preview=True)
+    outputs = {"nodePoolId": state["nodePoolId"], "scalingGroupId": state["scalingGroupId"]}
+    assert previewed == {**POOL, "desiredSize": "2", **outputs}
+    assert values(engine.read(NODE_POOL, identity).properties) == state
+
+
+def test_a_pool_waits_for_its_nodes_through_its_life(engine: Engine) -> None:
+    identity, state = engine.create(NODE_POOL, POOL)
+    pool_id = state["nodePoolId"]
+    engine.update(NODE_POOL, identity, state, {**POOL, "desiredSize": "3"})
+    scaling = {"enable": True, "minSize": 2, "maxSize": 4}
+    engine.update(NODE_POOL, identity, state, {**POOL, "scalingConfig": scaling})
+    engine.delete(NODE_POOL, identity)
+    assert engine.waits == [(pool_id, 1), (pool_id, 3), (pool_id, 2), (pool_id, None)]
+
+
+def test_a_pool_whose_nodes_do_not_come_is_kept_for_the_next_up(engine: Engine) -> None:
+    engine.nodes_missing = True
+    with pytest.raises(grpc.RpcError) as failure:
+        engine.create(NODE_POOL, POOL)
+    metadata: Any = failure.value.trailing_metadata()
+    status = status_pb2.Status.FromString(dict(metadata)["grpc-status-details-bin"])
+    detail = provider_pb2.ErrorResourceInitFailed()
+    assert status.details[0].Unpack(detail)
+    [identity] = engine.store.read().resources
+    assert (detail.id, list(detail.reasons)) == (identity, ["the nodes did not come"])
+    engine.nodes_missing = False
+    engine.update(NODE_POOL, identity, values(detail.properties), values(detail.inputs))
+    assert list(engine.store.read().resources) == [identity]
+
+
+def test_a_refresh_sees_what_changed_and_what_is_gone(engine: Engine) -> None:
+    identity, _ = engine.create(NODE_POOL, POOL)
+    with engine.store.transaction() as cloud:
+        cloud.resources[identity].inputs["desiredSize"] = "5"
+    read = engine.read(NODE_POOL, identity)
+    assert (values(read.inputs)["desiredSize"], values(read.properties)["desiredSize"]) == ("5", "5")
+    with engine.store.transaction() as cloud:
+        cloud.resources.clear()
+    assert engine.read(NODE_POOL, identity).id == ""
+
+
+def test_deleting_twice_is_no_error(engine: Engine) -> None:
+    for token, inputs in ((NODE_POOL, POOL), (PROMETHEUS, INSTANCE), (ADDON, MONITORING)):
+        identity, _ = engine.create(token, inputs)
+        engine.delete(token, identity)
+        engine.delete(token, identity)
+    assert engine.store.read().resources == {}
+
+
+@pytest.mark.parametrize("code", ["OperationDenied.NoStock", "QuotaExceeded", "Throttling"])
+def test_an_injected_fault_stops_one_creation_and_the_next_succeeds(engine: Engine, code: str) -> None:
+    engine.store.inject_fault(NODE_POOL, code)
+    with pytest.raises(grpc.RpcError, match=f"{code}: "):
+        engine.create(NODE_POOL, POOL)
+    assert engine.store.read().resources == {}
+    engine.create(PROMETHEUS, INSTANCE)
+    engine.create(NODE_POOL, POOL)
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs", "reason"),
+    [
+        (NODE_POOL, {**POOL, "clusterId": "c-gone"}, "ErrorClusterNotFound: the cluster c-gone does not exist"),
+        (NODE_POOL, {**POOL, "desiredSize": "abc"}, "InvalidParameter: desired_size"),
+        (NODE_POOL, {**POOL, "instanceTypes": []}, "InvalidParameter: instance_types"),
+        (PROMETHEUS, {"clusterType": "global-view", "grafanaInstanceId": "free"}, "InvalidParameter: .*global-view"),
+    ],
+    ids=["no such cluster", "no number", "no instance type", "another kind of Prometheus"],
+)
+def test_what_check_lets_pass_the_servers_refuse(
+    engine: Engine, token: str, inputs: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(grpc.RpcError, match=reason):
+        engine.create(token, inputs)
+    assert engine.store.read().resources == {}
+
+
+def test_a_refused_update_leaves_the_pool_as_it_was(engine: Engine) -> None:
+    identity, state = engine.create(NODE_POOL, POOL)
+    with pytest.raises(grpc.RpcError, match="InvalidParameter"):
+        engine.update(NODE_POOL, identity, state, {**POOL, "desiredSize": "many"})
+    assert engine.store.read().resources[identity].inputs["desiredSize"] == "1"
+
+
+def test_a_refusal_does_not_repeat_the_inputs(engine: Engine) -> None:
+    with pytest.raises(grpc.RpcError) as refusal:
+        engine.create(NODE_POOL, {**POOL, "desiredSize": "-1", "password": "hidden-Passw0rd"})
+    assert "hidden-Passw0rd" not in str(refusal.value)
+
+
+def test_an_addon_that_is_there_is_adopted(engine: Engine) -> None:
+    first, _ = engine.create(ADDON, MONITORING)
+    second, state = engine.create(ADDON, {**MONITORING, "config": '{"a":1}'})
+    assert (second, state["config"]) == (first, '{"a":1}')
+
+
+def clusters(engine: Engine, **arguments: Any) -> list[str]:
+    ids: list[str] = engine.invoke("alicloud:cs/getClusters:getClusters", **arguments)["ids"]
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({}, True),
+        ({"ids": [CLUSTER]}, True),
+        ({"ids": ["c-gone"]}, False),
+        ({"clusterId": CLUSTER, "ids": ["c-gone"]}, False),
+        ({"clusterId": "c-gone"}, False),
+        ({"clusterName": "rehearsal"}, True),
+        ({"nameRegex": "^other"}, False),
+        ({"profile": "Edge"}, False),
+    ],
+    ids=str,
+)
+def test_clusters_are_filtered(engine: Engine, arguments: dict[str, Any], found: bool) -> None:
+    assert clusters(engine, **arguments) == ([CLUSTER] if found else [])
+
+
+def test_only_the_clusters_of_the_configured_region_are_listed(engine: Engine) -> None:
+    engine.configure("cn-shanghai")
+    assert clusters(engine) == []
+
+
+def test_the_answer_about_a_cluster_is_the_same_each_time_and_fits_the_sdk(engine: Engine) -> None:
+    first, second = (
+        engine.invoke("alicloud:cs/getClusters:getClusters", ids=[CLUSTER], enableDetails=True) for _ in range(2)
+    )
+    assert first == second
+    [cluster] = first["clusters"]
+    assert cluster.keys() == sdk_keys(alicloud.cs.outputs.GetClustersClusterResult)
+    assert (cluster["state"], cluster["regionId"]) == ("running", REGION)
+
+
+def test_the_credential_is_the_clouds_kubeconfig(engine: Engine, layout: Layout) -> None:
+    token = "alicloud:cs/getClusterCredential:getClusterCredential"
+    assert engine.invoke(token, clusterId=CLUSTER)["kubeConfig"] == layout.kubeconfig.read_text()
+    with pytest.raises(grpc.RpcError, match="ErrorClusterNotFound: the cluster c-gone does not exist"):
+        engine.invoke(token, clusterId="c-gone")
+
+
+def prometheis(engine: Engine, **arguments: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = engine.invoke("alicloud:arms/getPrometheus:getPrometheus", **arguments)["prometheis"]
+    return found
+
+
+@pytest.mark.parametrize(("token", "inputs"), [(PROMETHEUS, INSTANCE), (ADDON, MONITORING)], ids=["instance", "add-on"])
+def test_prometheus_answers_while_an_instance_exists(engine: Engine, token: str, inputs: dict[str, Any]) -> None:
+    assert prometheis(engine, ids=[CLUSTER], enableDetails=True) == []
+    identity, _ = engine.create(token, inputs)
+    [instance] = prometheis(engine, ids=[CLUSTER], enableDetails=True)
+    assert (instance["id"], instance["httpApiIntraUrl"]) == (CLUSTER, ADDRESS)
+    assert instance.keys() == sdk_keys(alicloud.arms.outputs.GetPrometheusPrometheiResult)
+    assert prometheis(engine, ids=["c-gone"], enableDetails=True) == []
+    engine.delete(token, identity)
+    assert prometheis(engine, ids=[CLUSTER], enableDetails=True) == []
+
+
+def test_without_details_every_address_is_empty(engine: Engine) -> None:
+    engine.create(PROMETHEUS, INSTANCE)
+    [instance] = prometheis(engine, ids=[CLUSTER])
+    assert {value for key, value in instance.items() if key.endswith("Url")} == {""}
+
+
+def test_a_function_that_is_not_simulated_is_named(engine: Engine) -> None:
+    with pytest.raises(grpc.RpcError, match="getZones is not simulated by the rehearsal cloud"):
+        engine.invoke("alicloud:index/getZones:getZones")
+
+
+def test_without_a_cloud_the_way_to_start_one_is_told_at_once(engine: Engine, layout: Layout) -> None:
+    layout.store.unlink()
+    with pytest.raises(grpc.RpcError, match=r"No rehearsal cloud is up: start one with `make rehearse-up`\."):
+        engine.configure()
+
+
+def test_the_engine_can_cancel(engine: Engine) -> None:
+    engine.stub.Cancel(empty_pb2.Empty())
+    assert engine.cancelled
+
+
+def sdk_keys(output_type: Any) -> set[str]:
+    """The fields that the SDK's class asks for, as the provider writes them."""
+    getters: list[Any] = [value.fget for value in vars(output_type).values() if isinstance(value, property)]
+    return {getattr(getter, "_pulumi_name", getter.__name__) for getter in getters}
+
+
+@contextlib.contextmanager
+def killed_at_last(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def start(layout: Layout) -> subprocess.Popen[str]:
+    [executable] = layout.pulumi_home.rglob("pulumi-resource-alicloud")
+    # A module of the program must not stand in for one of the plugin's.
+    (layout.checkout / "grpc.py").write_text("raise SystemExit('the wrong module')")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(executable), "127.0.0.1:1"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=layout.checkout, env=environment)
+
+
+def test_the_plugin_stands_where_the_engine_looks_and_ends_when_it_is_cancelled(layout: Layout) -> None:
+    install_plugin(layout)
+    install_plugin(layout)
+    folder = layout.pulumi_home / "plugins" / f"resource-alicloud-v{version('pulumi_alicloud')}"
+    assert (folder / "pulumi-resource-alicloud").stat().st_mode & stat.S_IXUSR
+    with killed_at_last(start(layout)) as plugin:
+        assert plugin.stdout
+        with grpc.insecure_channel(f"127.0.0.1:{plugin.stdout.readline().strip()}") as channel:
+            stub: Any = provider_pb2_grpc.ResourceProviderStub(channel)
+            assert stub.GetPluginInfo(empty_pb2.Empty()).version == version("pulumi_alicloud")
+            stub.Cancel(empty_pb2.Empty())
+            assert plugin.wait(timeout=10) == 0
+
+
+def test_the_plugin_ends_when_the_engine_is_gone(layout: Layout) -> None:
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    command = [sys.executable, "-m", "rehearsal.alicloud.plugin", "--checkout", str(layout.checkout)]
+    ended = subprocess.run(
+        [*command, "--engine", gone.stdout.strip()], cwd=CHECKOUT, capture_output=True, text=True, timeout=10
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert int(ended.stdout) > 0

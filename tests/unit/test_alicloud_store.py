@@ -1,0 +1,123 @@
+"""The state of the simulated cloud: one file for several processes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudResource, CloudStore, NodePool
+from rehearsal.errors import RehearsalError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CloudStore:
+    store = CloudStore(tmp_path / "cloud.json")
+    store.create(cluster_id="c1", region="cn-beijing", version="1.36.3-aliyun.1")
+    return store
+
+
+def pool(**changes: Any) -> CloudResource:
+    inputs = {"clusterId": "c1", "nodePoolName": "gpu", "instanceTypes": ["ecs.gn7i-c8g1.2xlarge"], **changes}
+    return CloudResource(type=NODE_POOL, inputs=inputs, outputs={"nodePoolId": "np1"})
+
+
+def test_a_cloud_that_is_not_running_is_named_with_the_way_to_start_it(tmp_path: Path) -> None:
+    store = CloudStore(tmp_path / "none" / "cloud.json")
+    sentence = "No rehearsal cloud is up: start one with `make rehearse-up`."
+    with pytest.raises(RehearsalError) as reading:
+        store.read()
+    with pytest.raises(RehearsalError) as writing, store.transaction():
+        pass
+    assert (str(reading.value), str(writing.value)) == (sentence, sentence)
+
+
+def test_a_damaged_file_is_no_traceback(store: CloudStore, tmp_path: Path) -> None:
+    (tmp_path / "cloud.json").write_text('{"cluster": ')
+    with pytest.raises(RehearsalError, match="is damaged"):
+        store.read()
+
+
+def test_the_file_is_for_its_owner_only(store: CloudStore, tmp_path: Path) -> None:
+    with store.transaction() as cloud:
+        cloud.resources["np"] = pool(password="hidden")
+    assert (tmp_path / "cloud.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_changes_at_the_same_time_are_all_kept(store: CloudStore) -> None:
+    def add(number: int) -> None:
+        with store.transaction() as cloud:
+            cloud.resources[f"np{number}"] = pool()
+
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(add, range(40)))
+    assert len(store.read().resources) == 40
+
+
+def test_a_change_that_fails_leaves_the_file_as_it_was(store: CloudStore) -> None:
+    before = store.read()
+    with pytest.raises(ZeroDivisionError), store.transaction() as cloud:
+        cloud.resources["np"] = pool()
+        raise ZeroDivisionError
+    assert store.read() == before
+
+
+def test_a_fault_is_used_as_often_as_it_was_injected(store: CloudStore) -> None:
+    store.inject_fault(NODE_POOL, "Throttling", times=2)
+    with store.transaction() as cloud:
+        taken = [cloud.take_fault(NODE_POOL) for _ in range(3)]
+    assert taken == ["Throttling", "Throttling", None]
+    assert store.read().faults == {}
+
+
+def test_an_autoscaling_pool_starts_with_its_minimum_and_a_fixed_one_has_its_size() -> None:
+    scaling = {"enable": True, "minSize": 1, "maxSize": 4}
+    assert NodePool.of(pool(scalingConfig=scaling, desiredSize="3")).first_nodes == 1
+    assert NodePool.of(pool(desiredSize="3")).first_nodes == 3
+    assert NodePool.of(pool(scalingConfig={**scaling, "enable": False}, desiredSize="2")).first_nodes == 2
+
+
+def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    with store.transaction() as cloud:
+        cloud.resources["c1:np1"] = pool(labels=[{"key": "ack.node.gpu.schedule", "value": "default"}], taints=[taint])
+    [found] = store.node_pools()
+    assert (found.id, found.cluster_id, found.name) == ("np1", "c1", "gpu")
+    assert found.labels == {"ack.node.gpu.schedule": "default"}
+    assert found.taints == [taint]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"desiredSize": "abc"},
+        {"desiredSize": "-1"},
+        {"instanceTypes": []},
+        {"scalingConfig": {"enable": True, "minSize": 9, "maxSize": 4}},
+        {"taints": [{"key": "a", "value": "b", "effect": "Nope"}]},
+        {"taints": [{"key": "a", "value": "b"}]},
+    ],
+    ids=str,
+)
+def test_a_pool_that_no_nodes_can_be_made_of_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        NodePool.of(pool(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("resource", "has"),
+    [
+        (CloudResource(type=PROMETHEUS, inputs={"clusterId": "c1"}, outputs={}), True),
+        (CloudResource(type=ADDON, inputs={"clusterId": "c1", "name": "arms-prometheus"}, outputs={}), True),
+        (CloudResource(type=ADDON, inputs={"clusterId": "c1", "name": "logtail-ds"}, outputs={}), False),
+    ],
+    ids=["an instance", "the add-on", "another add-on"],
+)
+def test_prometheus_comes_from_an_instance_or_its_addon(store: CloudStore, resource: CloudResource, has: bool) -> None:
+    assert not store.has_prometheus()
+    with store.transaction() as cloud:
+        cloud.resources["one"] = resource
+    assert store.has_prometheus() is has
