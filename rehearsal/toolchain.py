@@ -178,8 +178,12 @@ class _Builder:
 
     def build(self, name: str) -> None:
         partial = self._work / "tmp" / name
-        self._run(name, "build", *self._group.flags, "-o", str(partial), self._group.binaries[name])
-        partial.replace(self._folder / name)
+        try:
+            self._run(name, "build", *self._group.flags, "-o", str(partial), self._group.binaries[name])
+            partial.replace(self._folder / name)
+        except BaseException:
+            shutil.rmtree(self._work / "tmp", ignore_errors=True)
+            raise
 
     def copy_files_beside(self) -> None:
         for file in self._group.beside:
@@ -216,7 +220,6 @@ class _Builder:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            shutil.rmtree(self._work / "tmp", ignore_errors=True)
             raise
         if child.returncode != 0:
             log = self._work / f"{name}.log"

@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -82,7 +83,11 @@ def fresh(groups: list[Group]) -> list[Group]:
 
 def ensure(groups: list[Group], tmp_path: Path) -> tuple[Path, str]:
     said = io.StringIO()
-    return toolchain.ensure_tools(said, groups=fresh(groups), cache=tmp_path / "cache"), said.getvalue()
+    return toolchain.ensure_tools(said, groups=fresh(groups), cache=tmp_path / "cache"), timeless(said.getvalue())
+
+
+def timeless(said: str) -> str:
+    return re.sub(r"built in \d+ s", "built in N s", said)
 
 
 def builds(calls: Path) -> list[str]:
@@ -98,8 +103,8 @@ def test_one_folder_holds_every_executable_and_the_files_beside_them(groups: lis
     assert json.loads((folder / "schema.json").read_text()) == {"name": "kubernetes", "version": "v2.7.1"}
     executable = (folder / "beta").resolve()
     assert (executable.parent / "schema.json").is_file(), "an executable resolves links before it looks beside itself"
-    assert "[1/3] alpha ... built in 0 s\n[2/3] beta ... built in 0 s\n[3/3] gamma ... built in 0 s\n" in said
-    assert said.endswith("tools: ready (3 built in 0 s)\n")
+    assert "[1/3] alpha ... built in N s\n[2/3] beta ... built in N s\n[3/3] gamma ... built in N s\n" in said
+    assert said.endswith("tools: ready (3 built in N s)\n")
 
 
 def test_a_second_run_needs_no_go_and_says_only_that_the_tools_are_ready(
@@ -236,7 +241,7 @@ def test_an_interrupted_build_ends_go_and_leaves_no_half_made_executable(
     interrupted.send_signal(number)
     said, complaint = interrupted.communicate(timeout=10)
     assert interrupted.returncode == 130
-    assert said.endswith("[1/3] alpha ... built in 0 s\n[2/3] beta ... not built\n")
+    assert timeless(said).endswith("[1/3] alpha ... built in N s\n[2/3] beta ... not built\n")
     assert complaint == "interrupted; `make tools` goes on from here\n"
     cache = tmp_path / "cache"
     assert sorted(path.name for path in cache.rglob("*") if path.is_file()) == ["alpha", "lock", "schema.json"]
@@ -267,7 +272,7 @@ def test_a_second_process_says_for_whom_it_waits(groups: list[Group], tmp_path: 
         assert other.is_alive() and not (folder / groups[0].key).exists(), "nothing is built before its turn"
     other.join(10)
     assert f"tools: waiting for process 4711, which is building into {folder}\n" in said.getvalue()
-    assert said.getvalue().endswith("tools: ready (3 built in 0 s)\n")
+    assert timeless(said.getvalue()).endswith("tools: ready (3 built in N s)\n")
 
 
 def test_a_checkout_whose_tools_are_ready_neither_waits_for_another_ones_build_nor_takes_its_caches(
