@@ -6,6 +6,7 @@ import argparse
 import logging
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from rehearsal import cloud
@@ -51,6 +52,12 @@ def _serve(layout: Layout, tools: Path) -> int:
     return 0
 
 
+def _without_closed_pipes(failure: threading.ExceptHookArgs) -> None:
+    # On Ctrl-C the Automation API's reader threads find their pipes closed, which is no news to anybody.
+    if failure.exc_type is not ValueError:
+        threading.__excepthook__(failure)
+
+
 def main() -> int:
     """Run one command; a `RehearsalError` becomes its sentence and exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m rehearsal")
@@ -62,6 +69,7 @@ def main() -> int:
     serve.add_argument("--tools", type=Path, required=True)
     arguments = parser.parse_args()
     layout = Layout()
+    threading.excepthook = _without_closed_pipes
     # As Ctrl-C: children are ended and folders removed on the way out.
     if arguments.command != "serve":
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -33,6 +33,8 @@ def running_cloud(layout: Layout, tools: Path) -> Iterator[None]:
         _wait_until_ready(layout, supervisor)
         yield
     finally:
+        # An interrupted engine holds watches open, for which the API server would wait.
+        sweep(layout, supervisor.pid)
         supervisor.send_signal(signal.SIGTERM)
         try:
             supervisor.wait(timeout=_STOP_SECONDS)

@@ -20,6 +20,9 @@ from rehearsal.layout import Layout
 TAG = "ACKGPU_REHEARSAL"
 """Environment variable that marks every process of a rehearsal with the folder of its cloud."""
 
+_STOP_SECONDS = 4
+"""Long enough for each child that is idle; an API server with open watches would take a minute."""
+
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -92,15 +95,18 @@ class Processes:
             return
         child.terminate()
         try:
-            child.wait(timeout=8)
+            child.wait(timeout=_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
 
 
-def strays(layout: Layout) -> list[psutil.Process]:
-    """Processes other than this one and its parents that carry the cloud's tag."""
+def strays(layout: Layout, supervisor: int | None = None) -> list[psutil.Process]:
+    """Processes that carry the cloud's tag, but for this one, its parents, and the supervisor with its children."""
     mine = {process.pid for process in psutil.Process().parents()} | {os.getpid()}
+    if supervisor is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            mine |= {supervisor, *(child.pid for child in psutil.Process(supervisor).children(recursive=True))}
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -109,9 +115,9 @@ def strays(layout: Layout) -> list[psutil.Process]:
     return found
 
 
-def sweep(layout: Layout) -> list[str]:
-    """End what an earlier, killed rehearsal of this checkout left running; returns the names."""
-    left = strays(layout)
+def sweep(layout: Layout, supervisor: int | None = None) -> list[str]:
+    """End the strays, such as those of an earlier, killed rehearsal of this checkout; returns their names."""
+    left = strays(layout, supervisor)
     names = []
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
