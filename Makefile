@@ -44,12 +44,12 @@ tools: $(READY) ## build the engine's tools from source, once
 	@$(PYTHON) -m rehearsal.toolchain
 
 clean: ## remove what this checkout made (the built tools stay in the cache folder)
-	@if test -x $(PYTHON); then $(PYTHON) -m rehearsal down; fi
+	@if test -e $(READY); then $(PYTHON) -m rehearsal down; fi
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache
 
 $(READY): requirements.txt requirements-dev.txt
-	@for candidate in python3.11 python3 python3.12 python3.13 python3.14; do \
-	  if command -v "$$candidate" >/dev/null && "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	@found=; for candidate in python3.11 python3 python3.12 python3.13 python3.14; do \
+	  if command -v "$$candidate" >/dev/null && "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    found="$$candidate"; break; \
 	  fi; \
 	done; \
