@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import shutil
 import signal
 import subprocess
@@ -88,8 +87,6 @@ def main() -> int:
     arguments = parser.parse_args()
     # As Ctrl-C: a running load is ended on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # Its warnings about retries would come before our sentence about the cluster that can't be reached.
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
     try:
         hey = _hey() if arguments.load else None
         failed = 0

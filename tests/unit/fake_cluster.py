@@ -1,0 +1,195 @@
+"""A cluster that answers what a test says, over HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from kubernetes import client
+
+from verify import ServiceOutputs, StackOutputs
+
+METRIC = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+CUSTOM = "/apis/custom.metrics.k8s.io/v1beta1"
+REGISTRATION = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.custom.metrics.k8s.io"
+DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/bert"
+POD_LIST = "/api/v1/namespaces/default/pods"
+VALUES = f"{CUSTOM}/namespaces/default/pods/*/{METRIC}"
+HPA = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/gpu-hpa"
+PREDICT = "/predict"
+
+
+def pod(name: str, *, ready: bool = True, **status: Any) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "status": {"phase": "Running" if ready else "Pending", "conditions": [condition], **status},
+    }
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": "bert"}}
+    return {
+        "metadata": {"name": "bert", "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": selector, "template": {}},
+    }
+
+
+def hpa(reading: str | None, desired: int, *, metric: str = METRIC, window: int | None = 0) -> dict[str, Any]:
+    current = {"type": "Pods", "pods": {"metric": {"name": metric}, "current": {"averageValue": reading}}}
+    target = {"metric": {"name": metric}, "target": {"type": "AverageValue", "averageValue": "20"}}
+    return {
+        "metadata": {"name": "gpu-hpa", "namespace": "default"},
+        "spec": {
+            "maxReplicas": 10,
+            "scaleTargetRef": {"kind": "Deployment", "name": "bert"},
+            "metrics": [{"type": "Pods", "pods": target}],
+            "behavior": None if window is None else {"scaleDown": {"stabilizationWindowSeconds": window}},
+        },
+        "status": {
+            "desiredReplicas": desired,
+            "conditions": [{"type": "ScalingActive", "status": "True", "reason": "ValidMetricFound", "message": ""}],
+            "currentMetrics": [] if reading is None else [current],
+        },
+    }
+
+
+def registration(**status: str) -> dict[str, Any]:
+    service = {"namespace": "kube-system", "name": "ack-alibaba-cloud-metrics-adapter-custom-service"}
+    return {
+        "metadata": {"name": "v1beta1.custom.metrics.k8s.io"},
+        "spec": {"groupPriorityMinimum": 100, "versionPriority": 100, "service": service},
+        "status": {"conditions": [{"type": "Available", **status}]},
+    }
+
+
+def healthy() -> dict[str, Any]:
+    """A stack that works and is idle."""
+    return {
+        REGISTRATION: registration(status="True"),
+        CUSTOM: {"resources": [{"name": f"pods/{METRIC}"}]},
+        DEPLOYMENT: deployment(1),
+        POD_LIST: {"items": [pod("bert-1")]},
+        VALUES: {"items": [{"describedObject": {"name": "bert-1"}, "value": "0"}]},
+        HPA: hpa("0", 1),
+        PREDICT: "PlayMusic",
+    }
+
+
+class FakeCluster:
+    """Answers each path from `answers`; a callable is asked anew each time."""
+
+    def __init__(self, host: str, answers: dict[str, Any]) -> None:
+        self.host = host
+        self.answers = answers
+        self.requests: list[str] = []
+
+    @property
+    def api(self) -> client.ApiClient:
+        return client.ApiClient(client.Configuration(host=self.host))
+
+    @property
+    def raw_outputs(self) -> dict[str, Any]:
+        """As the stack exports them."""
+        service = {
+            "name": "bert",
+            "namespace": "default",
+            "deployment": "bert",
+            "service": "bert-svc",
+            "address": "192.0.2.1",
+            "predictUrl": f"{self.host}{PREDICT}?query=Music",
+            "answer": "PlayMusic",
+            "hpa": "gpu-hpa",
+            "metric": METRIC,
+            "target": "20",
+            "minReplicas": 1,
+            "maxReplicas": 10,
+        }
+        return {
+            "clusterId": "c1",
+            "customMetricsPath": CUSTOM,
+            "metricResources": [f"pods/{METRIC}"],
+            "services": [service],
+        }
+
+    @property
+    def outputs(self) -> StackOutputs:
+        return StackOutputs.of("dev", self.raw_outputs)
+
+    @property
+    def service(self) -> ServiceOutputs:
+        return self.outputs.services[0]
+
+    def answer(self, path: str) -> tuple[int, str]:
+        self.requests.append(path)
+        content = self.answers.get(path.partition("?")[0])
+        if callable(content):
+            content = content()
+        if content is None:
+            content = (404, {"kind": "Status", "message": "nothing of that name", "code": 404})
+        status, body = content if isinstance(content, tuple) else (200, content)
+        return status, body if isinstance(body, str) else json.dumps(body)
+
+
+@contextmanager
+def running(answers: dict[str, Any]) -> Iterator[FakeCluster]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = cluster.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json" if body.startswith("{") else "text/html")
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """The tests' output stays clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        cluster = FakeCluster(f"http://127.0.0.1:{server.server_port}", answers)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield cluster
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class Script:
+    """An HPA and its pods that go one moment further with each look at the HPA, and stay at the last.
+
+    Args:
+        moments: what the HPA reads, how many replicas it wants, how many pods are Ready.
+        loaded: how many of the moments the load lasts; a GET of `/load` answers when it ends.
+    """
+
+    def __init__(self, moments: Sequence[tuple[str | None, int, int]], loaded: int) -> None:
+        self._moments = moments
+        self._loaded = loaded
+        self._looks = 0
+        self._over = threading.Event()
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        return {**healthy(), HPA: self._hpa, POD_LIST: self._pods, "/load": self._load}
+
+    def _now(self) -> tuple[str | None, int, int]:
+        return self._moments[min(self._looks, len(self._moments)) - 1]
+
+    def _hpa(self) -> dict[str, Any]:
+        if self._looks >= self._loaded:
+            self._over.set()
+        self._looks += 1
+        reading, desired, _ = self._now()
+        return hpa(reading, desired)
+
+    def _pods(self) -> dict[str, Any]:
+        return {"items": [pod(f"bert-{number}") for number in range(self._now()[2])]}
+
+    def _load(self) -> str:
+        return "over" if self._over.wait(timeout=20) else "the script never came to the end of the load"

@@ -1,0 +1,41 @@
+"""What the picture of a rehearsal shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from rehearsal.report import Sample, draw_timeline
+
+
+def sample(second: int, rate: float) -> Sample:
+    return Sample(second, rate, 23.0 if rate else 0.0, 20, 1, 1, 1)
+
+
+def background(picture: Image.Image, part: float) -> tuple[int, ...]:
+    """The commonest colour of the column at this part of the width."""
+    rgb = picture.convert("RGB")
+    column = round(part * rgb.width)
+    colours = Counter(rgb.getpixel((column, row)) for row in range(rgb.height))
+    colour = colours.most_common(1)[0][0]
+    assert isinstance(colour, tuple)
+    return colour
+
+
+def test_the_time_under_load_is_shaded_and_the_rest_is_not(tmp_path: Path) -> None:
+    samples = [sample(second, 250 if second < 50 else 0) for second in range(100)]
+    draw_timeline(tmp_path / "timeline.png", samples, "DCGM_CUSTOM_PROCESS_SM_UTIL")
+    with Image.open(tmp_path / "timeline.png") as picture:
+        assert picture.size == (1200, 900)
+        assert background(picture, 0.25) != (255, 255, 255)
+        assert background(picture, 0.73) == (255, 255, 255)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_rehearsal_that_ended_early_has_a_picture_too(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.png"
+    draw_timeline(path, [Sample(0.5, 0, None, 20, 1, 0, 0)], "DCGM_CUSTOM_PROCESS_SM_UTIL")
+    assert path.stat().st_size > 0

@@ -1,0 +1,149 @@
+"""`python -m verify`: what people see, and the exit code that CI sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.config import kube_config
+
+from tests.unit.fake_cluster import HPA, PREDICT, FakeCluster, healthy, running
+from verify.__main__ import main
+
+
+class Machine:
+    """A PATH and a kubeconfig of the test's own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._bin = folder / "bin"
+        self._bin.mkdir()
+        self.kubeconfig = folder / "kubeconfig"
+        self._monkeypatch = monkeypatch
+        monkeypatch.setenv("PATH", f"{self._bin}{os.pathsep}/usr/bin{os.pathsep}/bin")
+        # The library reads KUBECONFIG once, when it is imported.
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(self.kubeconfig))
+
+    def install(self, name: str, script: str) -> None:
+        path = self._bin / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def stack(self, cluster: FakeCluster) -> None:
+        """Have pulumi tell the stack's outputs, and the kubeconfig lead to its cluster."""
+        outputs = {**cluster.raw_outputs, "prometheusUrl": "[secret]"}
+        expected = "stack output --json --stack dev"
+        self.install("pulumi", f'test "$*" = "{expected}" && printf %s {shlex.quote(json.dumps(outputs))}')
+        names = {"cluster": "c", "user": "u"}
+        content = {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": cluster.host}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": names}],
+        }
+        self.kubeconfig.write_text(yaml.safe_dump(content))
+
+    def verify(self, *arguments: str) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["verify", "--stack", "dev", *arguments])
+        return main()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    handler = signal.getsignal(signal.SIGTERM)
+    yield Machine(tmp_path, monkeypatch)
+    signal.signal(signal.SIGTERM, handler)
+
+
+def test_each_step_is_printed_with_what_was_expected_and_observed(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(healthy()) as cluster:
+        machine.stack(cluster)
+        assert machine.verify() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-4:] == [
+        "ok      6. HPA default/gpu-hpa",
+        "           expected: a target of 20, ScalingActive",
+        "           observed: 0/20 at 1 replica(s), ScalingActive",
+        "all steps held",
+    ]
+    assert "secret" not in "".join(lines)
+
+
+def test_a_failed_step_is_seen_by_ci(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    with running({**healthy(), HPA: None}) as cluster:
+        machine.stack(cluster)
+        assert machine.verify() == 1
+    out = capsys.readouterr().out
+    assert "FAILED  6. HPA default/gpu-hpa" in out
+    assert out.endswith("1 step(s) failed\n")
+
+
+def test_no_load_is_put_on_a_stack_that_fails_a_check(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    with running({**healthy(), PREDICT: "BookFlight"}) as cluster:
+        machine.stack(cluster)
+        machine.install("hey", 'touch "$0.ran"')
+        assert machine.verify("--load") == 1
+    assert "a check failed: no load was put on it" in capsys.readouterr().out
+    assert not (machine.kubeconfig.parent / "bin" / "hey.ran").exists()
+
+
+def pulumi_fails(machine: Machine) -> None:
+    machine.install(
+        "pulumi", "echo \"error: no stack named 'dev' found\" >&2; echo 'warning: old pulumi' >&2; exit 255"
+    )
+
+
+def no_pulumi(machine: Machine) -> None:
+    (machine.kubeconfig.parent / "bin" / "pulumi").unlink()
+
+
+def no_outputs(machine: Machine) -> None:
+    machine.install("pulumi", "echo '{}'")
+
+
+def no_kubeconfig(machine: Machine) -> None:
+    machine.kubeconfig.unlink()
+
+
+def kubeconfig(content: str) -> Any:
+    return lambda machine: machine.kubeconfig.write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "sentence"),
+    [
+        (pulumi_fails, [], "The outputs of stack dev can't be read: no stack named 'dev' found."),
+        (no_pulumi, [], "pulumi is not on PATH: install it"),
+        (no_outputs, [], "Stack dev has no output clusterId as this version writes it: run `pulumi up` on it first."),
+        (no_kubeconfig, [], "No credential for the cluster (Invalid kube-config file."),
+        (kubeconfig(""), [], "No credential for the cluster ("),
+        (kubeconfig("[]"), [], "No credential for the cluster ("),
+        (kubeconfig("a: [b"), [], "No credential for the cluster ("),
+        (lambda machine: None, ["--load"], "hey is not on PATH, and --load needs it"),
+        (lambda machine: None, [], "can't be reached"),
+    ],
+)
+def test_what_is_missing_is_one_sentence_and_exit_code_2(
+    machine: Machine,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Any,
+    arguments: list[str],
+    sentence: str,
+) -> None:
+    with running(healthy()) as cluster:
+        machine.stack(cluster)
+    spoil(machine)
+    assert machine.verify(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert sentence in line

@@ -1,0 +1,239 @@
+"""The load walk, against an HPA that follows a script."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.fake_cluster import HPA, FakeCluster, Script, healthy, hpa, running
+from verify import ClusterError, LoadWalk, Step
+from verify.cluster import Cluster
+from verify.load import Pace, answers
+
+# What `hey -n 10000 -c 200` v0.1.5 prints, less its histogram.
+SUMMARY = """
+Summary:
+  Total:	42.3397 secs
+  Requests/sec:	236.1849
+
+Latency distribution:
+  10%% in 0.7926 secs
+
+Status code distribution:
+  [200]	10000 responses
+
+
+"""
+REFUSED = '\nError distribution:\n  [12]	Get "http://192.0.2.1/predict": dial tcp: connection refused\n'
+
+FAST = Pace(interval=0.001, load=20, margin=20)
+HASTY = Pace(interval=0.001, load=20, margin=0.05)
+"""For a wait that is to end in vain."""
+IDLE = ("0", 1, 1)
+AS_IN_THE_GUIDE = [IDLE, ("0", 1, 1), ("23", 1, 1), ("23", 2, 1), ("11500m", 2, 2), ("0", 2, 2), IDLE]
+
+
+def load(cluster: FakeCluster, summary: str = SUMMARY, exit_code: int = 0) -> list[str]:
+    """A program in the place of `hey`, that runs until the script says so."""
+    host, port = cluster.host.removeprefix("http://").split(":")
+    program = (
+        "import http.client, sys\n"
+        f"connection = http.client.HTTPConnection({host!r}, {port}, timeout=30)\n"
+        "connection.request('GET', '/load')\n"
+        "assert connection.getresponse().read() == b'over'\n"
+        f"print({summary!r})\n"
+        f"sys.exit({exit_code})"
+    )
+    return [sys.executable, "-c", program]
+
+
+def walk(
+    moments: Sequence[tuple[str | None, int, int]],
+    *,
+    loaded: int,
+    summary: str = SUMMARY,
+    exit_code: int = 0,
+    pace: Pace = FAST,
+    **wanted: Any,
+) -> list[Step]:
+    with running(Script(moments, loaded).answers) as cluster:
+        command = load(cluster, summary, exit_code)
+        walk = LoadWalk(cluster.service, cluster.api, command, pace=pace, **wanted)
+        return [*walk.under_load(), walk.after_load()]
+
+
+def test_the_guides_walk_holds_at_each_step() -> None:
+    steps = walk(AS_IN_THE_GUIDE, loaded=5, reading=Decimal(23), reading_tolerance=Decimal(2), peak=2)
+    assert [(step.ok, step.observed) for step in steps] == [
+        (True, "0/20, 1 desired, 1 Ready"),
+        (True, "10000 x 200"),
+        (True, "23/20"),
+        (True, "2 desired and 2 Ready at most"),
+        (True, "0/20, 1 desired, 1 Ready"),
+    ]
+
+
+def test_without_numbers_to_hold_against_any_growth_above_the_target_is_enough() -> None:
+    moments = [IDLE, ("60", 1, 1), ("60", 3, 1), ("20", 3, 3), ("0", 3, 3), IDLE]
+    assert [step.ok for step in walk(moments, loaded=4)] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("moments", "failed", "observed"),
+    [
+        ([IDLE, ("95", 1, 1), ("23", 2, 2), IDLE], "under the load", "95/20"),
+        ([IDLE, ("19", 1, 1), ("23", 2, 2), IDLE], "under the load", "19/20"),
+        ([IDLE, ("23", 1, 1), ("23", 2, 2), ("23", 3, 3), IDLE], "the replicas grow", "3 desired and 3 Ready at most"),
+        ([IDLE, ("23", 1, 1), IDLE], "the replicas grow", "1 desired and 1 Ready at most"),
+        ([IDLE, ("23", 1, 1), ("0", 2, 1), IDLE], "the replicas grow", "2 desired and 1 Ready at most"),
+    ],
+)
+def test_a_walk_that_goes_otherwise_fails_where_it_does(
+    moments: list[tuple[str, int, int]], failed: str, observed: str
+) -> None:
+    steps = walk(moments, loaded=len(moments) - 1, reading=Decimal(23), reading_tolerance=Decimal(2), peak=2)
+    assert [(step.name, step.observed) for step in steps if not step.ok] == [(failed, observed)]
+
+
+def test_replicas_that_stay_are_told_with_what_was_seen_last() -> None:
+    moments = [IDLE, ("23", 1, 1), ("11", 2, 2), ("0", 2, 2)]
+    [step] = [step for step in walk(moments, loaded=3, pace=HASTY) if not step.ok]
+    assert (step.name, step.observed) == ("after the load", "0/20, 2 desired, 2 Ready")
+
+
+def test_pods_that_are_ready_only_after_the_load_are_waited_for() -> None:
+    slow_start = [IDLE, ("23", 1, 1), *[("23", 2, 1)] * 20, *[("0", 2, 1)] * 40, ("0", 2, 2), IDLE]
+    steps = walk(slow_start, loaded=3, reading=Decimal(23), peak=2)
+    assert [step for step in steps if not step.ok] == []
+
+
+def test_a_reading_that_comes_only_after_the_load_counts() -> None:
+    late = [IDLE, *[("0", 1, 1)] * 2, *[("23", 2, 1)] * 20, ("0", 2, 2), IDLE]
+    with running(Script(late, loaded=2).answers) as cluster:
+        walk = LoadWalk(cluster.service, cluster.api, load(cluster), pace=FAST)
+        [_, _, reading, growth] = walk.under_load()
+    assert (reading.observed, growth.ok) == ("23/20", True)
+
+
+@pytest.mark.parametrize(
+    ("summary", "exit_code", "observed"),
+    [
+        (SUMMARY.replace("[200]	10000", "[200]	9998 responses\n  [503]	2"), 0, "9998 x 200, 2 x 503"),
+        (SUMMARY + REFUSED, 0, "10000 x 200, and errors"),
+        ("usage: hey", 1, "no answer, and the load ended with exit code 1"),
+        (SUMMARY, 3, "10000 x 200, and the load ended with exit code 3"),
+    ],
+)
+def test_a_load_that_was_not_all_answered_with_200_fails(summary: str, exit_code: int, observed: str) -> None:
+    step = walk(AS_IN_THE_GUIDE, loaded=5, summary=summary, exit_code=exit_code)[1]
+    assert (step.ok, step.observed) == (False, observed)
+
+
+def test_the_lines_of_the_error_distribution_are_no_answers() -> None:
+    assert answers(SUMMARY + REFUSED.replace("[12]", "[500]")) == {200: 10000}
+
+
+@pytest.mark.parametrize("moment", [("5", 1, 1), ("0", 2, 2), ("0", 1, 0), (None, 1, 1)])
+def test_no_load_is_put_on_a_service_that_is_not_idle(moment: tuple[str | None, int, int]) -> None:
+    with running(Script([moment], loaded=1).answers) as cluster:
+        [before] = LoadWalk(cluster.service, cluster.api, load(cluster), pace=HASTY).under_load()
+        assert "/load" not in cluster.requests
+    assert not before.ok
+    assert before.expected == "0/20 at 1 replica(s)"
+
+
+def test_a_service_that_calms_down_is_waited_for() -> None:
+    with running(Script([("30", 3, 3)] * 5 + [IDLE], loaded=99).answers) as cluster:
+        before = next(LoadWalk(cluster.service, cluster.api, ["false"], pace=FAST).under_load())
+    assert before.ok
+
+
+def test_an_hpa_that_is_gone_fails_each_wait_with_its_sentence() -> None:
+    with running({**healthy(), HPA: None}) as cluster:
+        walk = LoadWalk(cluster.service, cluster.api, ["false"], pace=FAST)
+        steps = [*walk.under_load(), walk.after_load()]
+    assert [(step.name, step.ok) for step in steps] == [("before the load", False), ("after the load", False)]
+    assert all("not found (404)" in step.observed for step in steps)
+
+
+UNWELL = (500, {"message": "etcd leader changed"})
+
+
+def test_a_moment_without_an_answer_ends_neither_a_wait_nor_the_load() -> None:
+    script = Script([("30", 3, 3), *AS_IN_THE_GUIDE], loaded=6)
+    steady: Callable[[], dict[str, Any]] = script.answers[HPA]
+    looks = iter(range(10**6))
+    with running({**script.answers, HPA: lambda: UNWELL if next(looks) in {1, 3, 4} else steady()}) as cluster:
+        walk = LoadWalk(cluster.service, cluster.api, load(cluster), pace=FAST)
+        steps = [*walk.under_load(), walk.after_load()]
+    assert [step for step in steps if not step.ok] == []
+
+
+def test_a_cluster_that_stays_unwell_is_told_at_the_end_of_the_wait() -> None:
+    looks = iter(range(10**6))
+    with running({**healthy(), HPA: lambda: UNWELL if next(looks) else hpa("30", 3)}) as cluster:
+        [before] = LoadWalk(cluster.service, cluster.api, ["false"], pace=HASTY).under_load()
+    assert (before.ok, before.observed) == (
+        False,
+        "the API server says Internal Server Error (500): etcd leader changed",
+    )
+
+
+@pytest.mark.parametrize(("window", "seconds"), [(15, 15), (None, 300)])
+def test_the_wait_for_the_scale_in_follows_the_hpas_own_window(window: int | None, seconds: int) -> None:
+    with running({**healthy(), HPA: hpa("0", 1, window=window)}) as cluster:
+        assert Cluster(cluster.api).hpa("gpu-hpa", "default", cluster.service.metric).window_seconds == seconds
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> tuple[list[str], int]:
+    """A load that never ends, of two processes, and a pipe that both hold open."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    return ["sh", "-c", 'exec 3>"$1"; sleep 600 & echo x >&3; wait', "sh", str(pipe)], reader
+
+
+def started(reader: int) -> bool:
+    try:
+        return bool(os.read(reader, 8))
+    except BlockingIOError:
+        return False
+
+
+def all_ended(reader: int) -> bool:
+    """Nobody holds the pipe any more; within 10 s."""
+    return bool(select.select([reader], [], [], 10)[0]) and os.read(reader, 8) == b""
+
+
+def test_a_load_that_does_not_end_is_ended_with_all_its_processes(held: tuple[list[str], int]) -> None:
+    command, reader = held
+    with running(healthy()) as cluster:
+        pace = Pace(interval=0.001, load=1, margin=0)
+        steps = LoadWalk(cluster.service, cluster.api, command, pace=pace).under_load()
+        next(steps)
+        step = next(steps)
+    assert (step.ok, step.observed) == (False, "no answer, and the load was ended after 1 s")
+    assert started(reader)
+    assert all_ended(reader)
+
+
+def test_a_walk_that_cannot_go_on_leaves_no_load_behind(held: tuple[list[str], int]) -> None:
+    command, reader = held
+
+    def until_the_credential_expires() -> Any:
+        return (401, {"message": "Unauthorized"}) if started(reader) else hpa("0", 1)
+
+    with running({**healthy(), HPA: until_the_credential_expires}) as cluster:
+        steps = LoadWalk(cluster.service, cluster.api, command, pace=FAST).under_load()
+        assert next(steps).ok
+        with pytest.raises(ClusterError):
+            next(steps)
+    assert all_ended(reader)
