@@ -52,9 +52,9 @@ adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(provide
 services = []
 for service in settings.services:
     on_gpus = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[nodes.node_pool])
-    inference = InferenceService(service.name, InferenceServiceArgs.of(service), on_gpus)
+    inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
     GpuAutoscaler(
-        service.name,
+        service.resource_name,
         GpuAutoscalerArgs.of(service, deployment=inference.deployment.metadata.name),
         pulumi.ResourceOptions(
             providers=[cluster.provider],

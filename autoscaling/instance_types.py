@@ -18,6 +18,10 @@ class InstanceType:
     """GPUs of a node; a fraction for a type that has a slice of a card (vGPU)."""
     gpu_memory_gib: float
     """Memory of one GPU in GiB; 0 where no source gives it."""
+    gpus_documented: bool
+    """Whether the vendor's own page gives the number of GPUs; else it is inferred."""
+    usable_on_ack: bool
+    """ACK takes no type with confidential computing (`-tee`; https://www.alibabacloud.com/help/en/document_detail/422806.html)."""
 
 
 @cache
@@ -29,6 +33,8 @@ def _table() -> dict[str, InstanceType]:
                 gpu_model=row["gpu_model"],
                 gpus=float(row["gpu_count"]),
                 gpu_memory_gib=float(row["gpu_memory_gib_per_gpu"] or 0),
+                gpus_documented=row["confidence"].startswith("documented") and "gpu_count" not in row["confidence"],
+                usable_on_ack="-tee" not in row["instance_type"],
             )
             for row in csv.DictReader(file)
             if row["gpu_count"]

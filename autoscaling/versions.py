@@ -6,6 +6,9 @@ KUBERNETES_VERSION = "1.36.3-aliyun.1"
 ACK offers 1.36 since May 2026; the vendor's patch suffix is made up.
 """
 
+OLDEST_KUBERNETES_MINOR = 23
+"""`autoscaling/v2` is served from Kubernetes 1.23."""
+
 ADAPTER_NAME = "ack-alibaba-cloud-metrics-adapter"
 """Name of the chart, and of its release: its RAM token and its documentation expect this one."""
 ADAPTER_NAMESPACE = "kube-system"
@@ -14,7 +17,6 @@ ADAPTER_CHART = (
     "ack-alibaba-cloud-metrics-adapter-1.3.2.tgz"
 )
 """Chart 1.3.2, from the guide."""
-
 
 CUSTOM_METRICS_PATH = "/apis/custom.metrics.k8s.io/v1beta1"
 """Where the adapter serves, in the one version that it registers."""

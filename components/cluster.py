@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
+
+from autoscaling.versions import OLDEST_KUBERNETES_MINOR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +23,8 @@ class AckClusterArgs:
 class AckCluster(pulumi.ComponentResource):
     """Adopts a cluster by its id; nothing of it is changed or deleted.
 
-    Needs an alicloud provider in its options. Fails, at preview too, where the cluster does not exist in the region or
-    is not running.
+    Needs an alicloud provider in its options. Fails, at preview too, where the cluster does not exist in the region, is
+    not running, or is too old for `autoscaling/v2`.
     """
 
     cluster_id: pulumi.Output[str]
@@ -35,13 +38,15 @@ class AckCluster(pulumi.ComponentResource):
         super().__init__("ackgpu:index:AckCluster", name, None, opts)
         invoke = pulumi.InvokeOutputOptions(parent=self)
         found = alicloud.cs.get_clusters_output(ids=[args.cluster_id], enable_details=True, opts=invoke)
-        cluster = found.clusters.apply(lambda clusters: _running(clusters, args))
+        cluster = found.clusters.apply(lambda clusters: _usable(clusters, args))
         self.cluster_id = cluster.apply(lambda one: one.cluster_id)
         self.vswitch_ids = cluster.apply(lambda one: list(one.vswitch_ids))
         credential = alicloud.cs.get_cluster_credential_output(cluster_id=self.cluster_id, opts=invoke)
+        found_kubeconfig: pulumi.Output[str] = credential.kube_config.apply(_not_empty)
+        kubeconfig: pulumi.Output[str] = pulumi.Output.secret(found_kubeconfig)
         self.provider = kubernetes.Provider(
             f"{name}-kubernetes",
-            kubeconfig=pulumi.Output.secret(credential.kube_config),
+            kubeconfig=kubeconfig,
             # Without it a kubeconfig that differs by a blank would replace everything in the cluster.
             cluster_identifier=args.cluster_id,
             enable_server_side_apply=True,
@@ -50,7 +55,7 @@ class AckCluster(pulumi.ComponentResource):
         self.register_outputs({"cluster_id": self.cluster_id, "vswitch_ids": self.vswitch_ids})
 
 
-def _running(
+def _usable(
     clusters: list[alicloud.cs.outputs.GetClustersClusterResult], args: AckClusterArgs
 ) -> alicloud.cs.outputs.GetClustersClusterResult:
     cluster = next((one for one in clusters if one.cluster_id == args.cluster_id), None)
@@ -59,8 +64,27 @@ def _running(
             f"cluster.id is {args.cluster_id!r}, and the account has no such cluster in {args.region}: "
             "check cluster.id and region, and that the credentials are of the account that owns it."
         )
+    if cluster.region_id and cluster.region_id != args.region:
+        raise pulumi.RunError(
+            f"cluster {args.cluster_id} is in {cluster.region_id}, and region is {args.region}: set region to "
+            f"{cluster.region_id}."
+        )
     if cluster.state != "running":
         raise pulumi.RunError(
             f"cluster {args.cluster_id} is {cluster.state}, and only a running cluster can be used: wait or repair it."
         )
+    version = re.match(r"1\.(\d+)", cluster.current_version)
+    if version and int(version[1]) < OLDEST_KUBERNETES_MINOR:
+        raise pulumi.RunError(
+            f"cluster {args.cluster_id} runs Kubernetes {cluster.current_version}, and the autoscaler needs 1."
+            f"{OLDEST_KUBERNETES_MINOR} or newer (autoscaling/v2): upgrade the cluster."
+        )
     return cluster
+
+
+def _not_empty(kubeconfig: str) -> str:
+    if not kubeconfig:
+        raise pulumi.RunError(
+            "the account has no kubeconfig for the cluster: grant it access to the cluster in the ACK console."
+        )
+    return kubeconfig

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2
 
-from autoscaling.settings import ScaleDown, ScaleUp, Service
+from autoscaling.settings_model import ScaleDown, ScaleUp, Service
 
 _WAIT = pulumi.CustomTimeouts(create="5m", update="5m")
 

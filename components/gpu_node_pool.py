@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_alicloud as alicloud
 
-from autoscaling.settings import PoolLimits, SystemDisk
+from autoscaling.settings_model import PoolLimits, SystemDisk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,17 @@ class GpuNodePoolArgs:
     size: int | None = None
     # or: between these the cluster's autoscaler decides
     limits: PoolLimits | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what the provider accepts and then misunderstands.
+
+        Raises:
+            ValueError: both or none of `size` and `limits`, or limits in the wrong order.
+        """
+        if (self.size is None) == (self.limits is None):
+            raise ValueError("a node pool has either a size or limits")
+        if self.limits and self.limits.min > self.limits.max:
+            raise ValueError(f"limits of a node pool: min ({self.limits.min}) is above max ({self.limits.max})")
 
 
 class GpuNodePool(pulumi.ComponentResource):
@@ -43,7 +54,7 @@ class GpuNodePool(pulumi.ComponentResource):
             f"{name}-nodes",
             cluster_id=args.cluster_id,
             node_pool_name=args.pool_name,
-            vswitch_ids=args.vswitch_ids,
+            vswitch_ids=pulumi.Output.from_input(args.vswitch_ids).apply(_at_least_one),
             instance_types=args.instance_types,
             desired_size=None if args.limits else str(args.size),
             scaling_config=scaling,
@@ -57,3 +68,9 @@ class GpuNodePool(pulumi.ComponentResource):
             ),
         )
         self.register_outputs({"node_pool_id": self.node_pool.node_pool_id})
+
+
+def _at_least_one(vswitch_ids: Sequence[str]) -> Sequence[str]:
+    if not vswitch_ids:
+        raise pulumi.RunError("the cluster has no vSwitches of its own: set gpuNodePool.vswitchIds.")
+    return vswitch_ids

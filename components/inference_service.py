@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from autoscaling.settings import Service
+from autoscaling.settings_model import SERVICE_SUFFIX, Service
 
 _TIMEOUTS = pulumi.CustomTimeouts(create="30m", update="30m")
 """A GPU node takes minutes to come, and a model image minutes to be pulled."""
@@ -56,7 +56,7 @@ class InferenceService(pulumi.ComponentResource):
         self.deployment = self._create_deployment(name, args, labels)
         self.service = kubernetes.core.v1.Service(
             f"{name}-service",
-            metadata={"name": f"{args.service_name}-svc", "namespace": args.namespace, "labels": labels},
+            metadata={"name": f"{args.service_name}{SERVICE_SUFFIX}", "namespace": args.namespace, "labels": labels},
             spec=kubernetes.core.v1.ServiceSpecArgs(
                 type="LoadBalancer",
                 selector=labels,
@@ -122,8 +122,8 @@ class InferenceService(pulumi.ComponentResource):
 
 
 def _address(status: kubernetes.core.v1.outputs.ServiceStatus | None, port: int) -> str:
-    balancer = status and status.load_balancer
-    if not balancer or not balancer.ingress:
+    ingress = (status and status.load_balancer and status.load_balancer.ingress) or []
+    host = next((one.ip or one.hostname for one in ingress), None)
+    if not host:
         raise pulumi.RunError("the Service has no load balancer address: see its events with kubectl describe service.")
-    host = balancer.ingress[0].ip or balancer.ingress[0].hostname
     return str(host) if port == 80 else f"{host}:{port}"

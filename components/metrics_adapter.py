@@ -13,6 +13,9 @@ from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 
 _TIMEOUT_SECONDS = 300
 
+_LOG_LEVEL = 5
+"""The guide's."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsAdapterArgs:
@@ -48,6 +51,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                         "prometheus": {
                             "enabled": True,
                             "url": args.prometheus_url,
+                            "logLevel": _LOG_LEVEL,
                             "metricsRelistInterval": args.relist_interval,
                             "adapter": {"rules": {"default": False, "custom": list(args.rules)}},
                         }

@@ -19,4 +19,9 @@ def stack_values() -> dict[str, Any]:
 
 def _decoded(text: str) -> Any:
     # The engine hands a map or list over as JSON, and everything else as it is.
-    return json.loads(text) if text[:1] in ("{", "[") else text
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

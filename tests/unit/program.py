@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).parents[2]
 KUBECONFIG = "kubeconfig-with-a-key"
 PROMETHEUS_URL = "http://cn-hangzhou-intranet.arms.aliyuncs.com:9090/api/v1/prometheus/token/1/c1/cn-hangzhou"
 ADDRESS = "192.0.2.10"
-CLUSTER_VSWITCHES = ["vsw-own-a", "vsw-own-b"]
+CLUSTER_VSWITCHES = ("vsw-own-a", "vsw-own-b")
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,28 @@ class Recorder(pulumi.runtime.Mocks):
     preview: bool = False
     cluster_state: str = "running"
     cluster_exists: bool = True
+    cluster_region: str | None = None
+    """None: where the account looks for it."""
+    cluster_version: str = "1.36.3-aliyun.1"
+    cluster_vswitches: tuple[str, ...] = CLUSTER_VSWITCHES
+    kubeconfig: str = KUBECONFIG
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
     registrations: list[Registration] = field(default_factory=list)
+    secret_values: dict[str, Any] = field(default_factory=dict)
+    """What the registrations hide: the release's values, as the provider gets them."""
     calls: list[MockCallArgs] = field(default_factory=list)
     outputs: dict[str, Any] = field(default_factory=dict)
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         computed: dict[str, Any] = {}
-        if args.typ == "alicloud:cs/nodePool:NodePool":
+        if args.typ == "pulumi:providers:alicloud":
+            self.cluster_region = self.cluster_region or args.inputs["region"]
+        elif args.typ == "alicloud:cs/nodePool:NodePool":
             computed = {"nodePoolId": "np1"}
+        elif args.typ == "kubernetes:helm.sh/v3:Release":
+            values = args.inputs["values"]
+            self.secret_values = values["value"] if rpc.is_rpc_secret(values) else values
         elif args.typ == "kubernetes:core/v1:Service":
             computed = {"status": {"loadBalancer": {"ingress": [{"ip": ADDRESS}]}}}
         if self.preview:
@@ -72,22 +84,23 @@ class Recorder(pulumi.runtime.Mocks):
         return answers[args.token](args.args), []
 
     def _clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "currentVersion", "id", "ipStack",
-                 "nodeCidrMask", "podCidr", "profile", "proxyMode", "regionId", "resourceGroupId",
-                 "securityGroupId", "serviceCidr", "timezone", "vpcId")  # fmt: skip
+        texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "id", "ipStack", "nodeCidrMask",
+                 "podCidr", "profile", "proxyMode", "resourceGroupId", "securityGroupId",
+                 "serviceCidr", "timezone", "vpcId")  # fmt: skip
         cluster = {
             **dict.fromkeys(texts, ""),
             **{name: {} for name in ("autoMode", "maintenanceWindow", "operationPolicy", "tags")},
             "deletionProtection": True,
             "clusterId": arguments["ids"][0],
             "state": self.cluster_state,
-            "vswitchIds": CLUSTER_VSWITCHES,
+            "regionId": self.cluster_region,
+            "currentVersion": self.cluster_version,
+            "vswitchIds": list(self.cluster_vswitches),
         }
         return {"clusters": [cluster] if self.cluster_exists else []}
 
-    @staticmethod
-    def _credential(arguments: dict[str, Any]) -> dict[str, Any]:
-        return {"kubeConfig": KUBECONFIG, "clusterId": arguments["clusterId"]}
+    def _credential(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"kubeConfig": self.kubeconfig, "clusterId": arguments["clusterId"]}
 
     def _prometheus(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("authToken", "clusterName", "clusterType", "grafanaInstanceId", "httpApiInterUrl", "id",

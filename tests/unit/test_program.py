@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import copy
+from decimal import Decimal
 from typing import Any
 
 import pulumi
+import pulumi_alicloud as alicloud
 import pytest
 import yaml
 
+from autoscaling.adapter_rules import rules
+from autoscaling.settings_model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
+from components.cluster import AckCluster, AckClusterArgs
+from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
+from components.gpu_node_pool import GpuNodePoolArgs
 from tests.unit.program import (
     ADDRESS,
     CHECKOUT,
@@ -17,6 +24,7 @@ from tests.unit.program import (
     PROMETHEUS_URL,
     Recorder,
     Registration,
+    run,
     run_program,
     stack_config,
 )
@@ -129,6 +137,26 @@ def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Reco
     assert not inputs.get("skipAwait"), "Helm waits until the adapter serves"
 
 
+def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_byte(program: Recorder) -> None:
+    assert program.secret_values == {
+        "AlibabaCloudMetricsAdapter": {
+            "prometheus": {
+                "enabled": True,
+                "url": PROMETHEUS_URL,
+                "logLevel": 5,
+                "metricsRelistInterval": "1m",
+                "adapter": {"rules": {"default": False, "custom": rules("hardened")}},
+            }
+        }
+    }
+
+
+def test_the_guides_rules_reach_the_release_as_they_are_written() -> None:
+    program = run_program(dev_config(metricsAdapter={"rules": "seed"}), Recorder())
+    guide = yaml.safe_load((CHECKOUT / "tests" / "data" / "seed_rules_default.yaml").read_text())
+    assert program.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"] == guide
+
+
 def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder) -> None:
     pool = program.one(NODE_POOL)
     assert pool.inputs["scalingConfig"] == {"enable": True, "type": "gpu", "minSize": 1, "maxSize": 10}
@@ -146,7 +174,7 @@ def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
 
 
 def test_the_pool_takes_the_clusters_vswitches_unless_others_are_set(program: Recorder) -> None:
-    assert program.one(NODE_POOL).inputs["vswitchIds"] == CLUSTER_VSWITCHES
+    assert program.one(NODE_POOL).inputs["vswitchIds"] == list(CLUSTER_VSWITCHES)
     pool = {
         "instanceTypes": ["ecs.gn6v-c8g1.2xlarge"],
         "autoscaling": {"max": 10},
@@ -229,6 +257,27 @@ def test_a_first_preview_registers_the_same_resources_with_what_is_unknown() -> 
     }
 
 
+def test_names_and_parents_stay_since_a_rename_deletes_what_is_live(program: Recorder) -> None:
+    names = {one.urn: one.name for one in program.registrations}
+    assert {(one.type, one.name, names.get(one.parent)) for one in program.registrations} == {
+        ("pulumi:pulumi:Stack", "ackgpu-unit", None),
+        ("pulumi:providers:alicloud", "alicloud", "ackgpu-unit"),
+        ("ackgpu:index:AckCluster", "cluster", "ackgpu-unit"),
+        ("pulumi:providers:kubernetes", "cluster-kubernetes", "cluster"),
+        ("ackgpu:index:GpuNodePool", "gpu", "ackgpu-unit"),
+        (NODE_POOL, "gpu-nodes", "gpu"),
+        ("ackgpu:index:ArmsPrometheus", "prometheus", "ackgpu-unit"),
+        (PROMETHEUS, "prometheus-instance", "prometheus"),
+        ("ackgpu:index:MetricsAdapter", "adapter", "ackgpu-unit"),
+        (RELEASE, "adapter-release", "adapter"),
+        ("ackgpu:index:InferenceService", "bert-intent-detection", "ackgpu-unit"),
+        (DEPLOYMENT, "bert-intent-detection-deployment", "bert-intent-detection"),
+        (SERVICE, "bert-intent-detection-service", "bert-intent-detection"),
+        ("ackgpu:index:GpuAutoscaler", "bert-intent-detection", "ackgpu-unit"),
+        (HPA, "bert-intent-detection-hpa", "bert-intent-detection"),
+    }
+
+
 @pytest.mark.parametrize(("managed_by", "created"), [("instance", 1), ("addon", 1), ("existing", 0)])
 def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
     program = run_program(dev_config(prometheus={"managedBy": managed_by}), Recorder())
@@ -241,7 +290,17 @@ def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
     ("recorder", "sentence"),
     [
         (Recorder(cluster_exists=False), "has no such cluster in cn-beijing"),
+        (
+            Recorder(cluster_region="cn-hangzhou"),
+            "is in cn-hangzhou, and region is cn-beijing: set region to cn-hangzhou",
+        ),
         (Recorder(cluster_state="deleting"), "is deleting, and only a running cluster can be used"),
+        (
+            Recorder(cluster_version="1.22.15-aliyun.1"),
+            "runs Kubernetes 1.22.15-aliyun.1, and the autoscaler needs 1.23",
+        ),
+        (Recorder(cluster_vswitches=()), "has no vSwitches of its own: set gpuNodePool.vswitchIds"),
+        (Recorder(kubeconfig=""), "has no kubeconfig for the cluster"),
         (Recorder(prometheus_exists=False), "has no Managed Prometheus instance: set prometheus.managedBy"),
         (Recorder(prometheus_url=""), "has no intranet HTTP API address yet"),
     ],
@@ -281,6 +340,71 @@ def test_two_services_share_one_platform_and_the_order_of_the_list_changes_nothi
     assert forward == backward
     assert len([one for one in forward if one.type == RELEASE]) == 1
     assert [one.inputs["metadata"]["name"] for one in forward if one.type == HPA] == ["gpu-hpa", "other-hpa"]
+
+
+def test_services_of_one_name_in_two_namespaces_are_two_services() -> None:
+    [bert] = stack_config("dev")["ackgpu:services"]
+    bert = {**bert, "autoscaler": {**bert["autoscaler"], "maxReplicas": 5}}
+    program = run_program(dev_config(services=[bert, {**bert, "namespace": "other"}]), Recorder())
+    urns = [one.urn for one in program.registrations]
+    assert len(set(urns)) == len(urns)
+    assert [one.inputs["metadata"]["namespace"] for one in sorted(program.of_type(HPA), key=lambda one: one.urn)] == [
+        "default",
+        "other",
+    ]
+    assert [one["namespace"] for one in program.outputs["services"]] == ["default", "other"]
+
+
+def test_the_rehearsal_stack_runs_the_same_program() -> None:
+    dev = run_program(dev_config(), Recorder())
+    rehearsal = run_program(stack_config("rehearsal"), Recorder())
+    assert {(one.type, one.name) for one in rehearsal.registrations} == {
+        (one.type, one.name) for one in dev.registrations
+    }
+    assert rehearsal.one(RELEASE).inputs["chart"] == "./rehearsal/chart"
+
+
+def test_a_foreign_program_can_use_one_component_alone() -> None:
+    def program() -> None:
+        cluster = AckCluster(
+            "theirs",
+            AckClusterArgs(cluster_id="c1", region="cn-beijing"),
+            pulumi.ResourceOptions(providers=[alicloud.Provider("account", region="cn-beijing")]),
+        )
+        GpuAutoscaler(
+            "theirs",
+            GpuAutoscalerArgs(
+                autoscaler_name="hpa",
+                namespace="default",
+                deployment="llm",
+                metric="DCGM_CUSTOM_PROCESS_SM_UTIL",
+                target=Decimal("0.5"),
+                min_replicas=1,
+                max_replicas=2,
+                scale_up=ScaleUp(),
+                scale_down=ScaleDown(),
+            ),
+            pulumi.ResourceOptions(providers=[cluster.provider]),
+        )
+
+    recorder = run(Recorder(), program)
+    assert recorder.one(HPA).inputs["spec"]["scaleTargetRef"]["name"] == "llm"
+    assert recorder.one(HPA).inputs["spec"]["metrics"][0]["pods"]["target"]["averageValue"] == "0.5"
+
+
+@pytest.mark.parametrize(
+    "numbers", [{}, {"size": 1, "limits": PoolLimits(max=1)}, {"limits": PoolLimits(min=2, max=1)}]
+)
+def test_a_foreign_program_can_not_make_a_pool_that_the_provider_misunderstands(numbers: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="pool"):
+        GpuNodePoolArgs(
+            cluster_id="c1",
+            vswitch_ids=["vsw-1"],
+            pool_name="gpu",
+            instance_types=["ecs.gn6i-c4g1.xlarge"],
+            system_disk=SystemDisk(),
+            **numbers,
+        )
 
 
 def test_the_program_is_at_most_80_lines() -> None:

@@ -1,0 +1,257 @@
+"""The stack's configuration as strict, typed models; each default stands here and nowhere else.
+
+The models check one value at a time; `autoscaling.cross_checks` has what holds between values. The example of a
+required field is also its stand-in where the user's value is wrong, so that the rest can still be checked.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from autoscaling.adapter_rules import RulePreset
+from autoscaling.gpu_metrics import catalogue
+from autoscaling.versions import ADAPTER_CHART
+
+Region = Literal[
+    "ap-northeast-1", "ap-northeast-2", "ap-southeast-1", "ap-southeast-3", "ap-southeast-5",
+    "ap-southeast-6", "ap-southeast-7", "cn-beijing", "cn-chengdu", "cn-guangzhou", "cn-hangzhou",
+    "cn-hangzhou-finance", "cn-heyuan", "cn-hongkong", "cn-huhehaote", "cn-north-2-gov-1", "cn-qingdao",
+    "cn-shanghai", "cn-shanghai-finance-1", "cn-shenzhen", "cn-shenzhen-finance-1", "cn-wulanchabu",
+    "cn-zhangjiakou", "eu-central-1", "eu-west-1", "me-central-1", "us-east-1", "us-west-1",
+]  # fmt: skip
+"""Regions with both ACK and Managed Prometheus, from their pages of supported regions (2024-11 to 2026-10)."""
+
+ADAPTER_MAX_AGE_SECONDS = 20 * 60
+"""The adapter forgets series older than this; its chart has no value for it, and a longer relist stops its start."""
+
+LIMITS_MAX_NODES = 2000
+"""Largest `max_size` of a node pool that the provider accepts."""
+
+SERVICE_SUFFIX = "-svc"
+"""A service's Kubernetes Service is named as in the guide: `<name>-svc`."""
+
+
+def _digits(value: object) -> object:
+    # `pulumi stack init` writes a number back in quotes.
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    try:
+        number = Decimal(str(value))
+    except ArithmeticError:
+        return value
+    return number if number.is_finite() else value
+
+
+def _filled_in(value: str) -> str:
+    if value.startswith("<"):
+        raise ValueError("fill it in")
+    return value
+
+
+def _dns_label(value: str) -> str:
+    if len(value) > 63 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", value):
+        raise ValueError(
+            "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends"
+        )
+    return value
+
+
+def _service_name(value: str) -> str:
+    longest = 63 - len(SERVICE_SUFFIX)
+    if len(value) > longest or not value[0].isalpha():
+        raise ValueError(
+            f"the Service {value}{SERVICE_SUFFIX} needs a name that starts with a letter and has at most {longest} "
+            f"characters before {SERVICE_SUFFIX}"
+        )
+    return value
+
+
+def _instance_type(value: str) -> str:
+    if not re.fullmatch(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", value):
+        raise ValueError("an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
+    return value
+
+
+def _duration(value: str) -> str:
+    match = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", value)
+    seconds = int(match[1] or 0) * 60 + int(match[2] or 0) if match else 0
+    if not 1 <= seconds <= ADAPTER_MAX_AGE_SECONDS:
+        raise ValueError("a duration such as 30s or 1m, from 1s to 20m, the adapter's fixed maximum age")
+    return value
+
+
+def _path(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError("a path starts with /, such as /predict?query=Music")
+    return value
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_filled_in)]
+Name = Annotated[str, AfterValidator(_filled_in), AfterValidator(_dns_label)]
+InstanceTypeName = Annotated[str, AfterValidator(_filled_in), AfterValidator(_instance_type)]
+Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
+Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
+Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=False
+    )
+
+
+class Cluster(_Model):
+    """The ACK cluster, which exists already."""
+
+    id: Annotated[Text, Field(examples=["c0"])]
+
+
+class PoolLimits(_Model):
+    """Between how many nodes the pool's autoscaler moves."""
+
+    min: Annotated[int, BeforeValidator(_digits), Field(ge=0, le=1000)] = 0
+    max: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LIMITS_MAX_NODES, examples=[1])]
+
+
+class SystemDisk(_Model):
+    """System disk of each node."""
+
+    category: Literal["cloud_efficiency", "cloud_ssd", "cloud_essd", "cloud_auto"] = "cloud_essd"
+    size_gib: Annotated[int, BeforeValidator(_digits), Field(ge=40, le=500, alias="sizeGiB")] = 120
+
+
+class GpuNodePool(_Model):
+    """The pool of GPU nodes: a fixed size, or limits for its autoscaler."""
+
+    name: Name = "gpu"
+    instance_types: Annotated[
+        list[InstanceTypeName], Field(min_length=1, max_length=10, examples=[["ecs.gn6i-c4g1.xlarge"]])
+    ]
+    vswitch_ids: Annotated[list[Text] | None, Field(min_length=1)] = None
+    """None: the cluster's own."""
+    size: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LIMITS_MAX_NODES)] | None = None
+    autoscaling: PoolLimits | None = None
+    gpus_per_node: Count | None = None
+    """None: as in the table of instance types."""
+    system_disk: SystemDisk = SystemDisk()
+
+
+class Prometheus(_Model):
+    """Who owns the cluster's Managed Prometheus."""
+
+    managed_by: Literal["instance", "addon", "existing"] = "instance"
+
+
+class MetricsAdapter(_Model):
+    """The adapter's release."""
+
+    chart: Text = ADAPTER_CHART
+    """URL of a chart, or a path relative to the project."""
+    rules: RulePreset = "hardened"
+    relist_interval: Annotated[str, AfterValidator(_duration)] = "1m"
+
+
+class Probe(_Model):
+    """A request by which `verify` sees that the service works."""
+
+    path: Annotated[str, AfterValidator(_path)] = "/predict?query=Music"
+    answer: Text = "PlayMusic"
+
+
+class ScalingPolicy(_Model):
+    """At most `value` pods, or percent of the pods, more or fewer in `periodSeconds`."""
+
+    type: Annotated[Literal["Pods", "Percent"], Field(examples=["Pods"])]
+    value: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=10000, examples=[1])]
+    period_seconds: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=1800, examples=[15])]
+
+
+class ScaleUp(_Model):
+    """How fast replicas are added; by default Kubernetes' own documented limits."""
+
+    stabilization_window_seconds: Window = 0
+    policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
+        ScalingPolicy(type="Pods", value=4, periodSeconds=15),
+        ScalingPolicy(type="Percent", value=100, periodSeconds=15),
+    ]
+
+
+class ScaleDown(_Model):
+    """How fast replicas are taken away."""
+
+    stabilization_window_seconds: Window = 300
+    policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
+        ScalingPolicy(type="Percent", value=100, periodSeconds=15)
+    ]
+
+
+class Autoscaler(_Model):
+    """The HPA of a service."""
+
+    name: Name | None = None
+    """None: `<service>-hpa`."""
+    metric: Text = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+    target: Annotated[Decimal, BeforeValidator(_number), Field(gt=0, decimal_places=3)] = Decimal(20)
+    """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
+    min_replicas: Count = 1
+    max_replicas: Count = 10
+    scale_up: ScaleUp = ScaleUp()
+    scale_down: ScaleDown = ScaleDown()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _memory_in_mib(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        metric = catalogue().find(str(values.get("metric")))
+        amount = re.fullmatch(r"(\d+)(Mi|Gi)", str(values.get("target")))
+        if not amount or not metric or metric.unit != "MiB":
+            return values
+        return {**values, "target": int(amount[1]) * (1024 if amount[2] == "Gi" else 1)}
+
+
+class Service(_Model):
+    """An inference service: Deployment, Service of type LoadBalancer, and HPA."""
+
+    name: Annotated[Name, AfterValidator(_service_name), Field(examples=["service"])]
+    namespace: Name = "default"
+    image: Annotated[Text, Field(examples=["image"])]
+    container_name: Name = "server"
+    container_port: Port = 80
+    port: Port = 80
+    gpus: Count = 1
+    """Whole GPUs of each pod."""
+    probe: Probe = Probe()
+    autoscaler: Autoscaler = Autoscaler()
+
+    @property
+    def autoscaler_name(self) -> str:
+        """Name of the HPA."""
+        return self.autoscaler.name or f"{self.name}-hpa"
+
+    @property
+    def resource_name(self) -> str:
+        """Name of the service's components in the stack: no two services of a stack share one."""
+        return self.name if self.namespace == "default" else f"{self.namespace}/{self.name}"
+
+
+class Settings(_Model):
+    """All that a stack can set, under the namespace of the project."""
+
+    region: Annotated[Region, Field(examples=["cn-hangzhou"])]
+    cluster: Annotated[Cluster, Field(examples=[{"id": "c0"}])]
+    gpu_node_pool: Annotated[
+        GpuNodePool, Field(examples=[{"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "autoscaling": {"max": 1}}])
+    ]
+    prometheus: Prometheus = Prometheus()
+    metrics_adapter: MetricsAdapter = MetricsAdapter()
+    services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
