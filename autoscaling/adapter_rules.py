@@ -76,7 +76,7 @@ def _hardened(metric: GpuMetric, labels: Labels) -> Rule:
     query = f"{metric.aggregation}({in_range}) by ({_GROUP})"
     if metric.ratio:
         # A denominator of 0 would make infinity of a pod that was given no memory.
-        denominator = f"{metric.ratio.denominator}{{{matchers}}} > 0"
+        denominator = f"({metric.ratio.denominator}{{{matchers}}} > 0) <= {high:.0f}"
         query = f"100 * {query} / {metric.aggregation}({denominator}) by ({_GROUP})"
     return {
         "seriesQuery": f"{source.name}{{{static}}}",

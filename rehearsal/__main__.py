@@ -12,6 +12,7 @@ from pathlib import Path
 from rehearsal import cloud
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
+from verify import ClusterError
 
 
 def _run(layout: Layout) -> int:
@@ -77,7 +78,7 @@ def main() -> int:
         if arguments.command == "serve":
             return _serve(layout, arguments.tools)
         return {"run": _run, "up": _up, "down": _down}[arguments.command](layout)
-    except RehearsalError as error:
+    except (RehearsalError, ClusterError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

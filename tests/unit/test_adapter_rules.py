@@ -75,6 +75,17 @@ def test_a_hardened_rule_aggregates_and_repeats_what_its_series_query_selects(ru
     assert rule["name"]["matches"].startswith("^") and rule["name"]["matches"].endswith("$")
 
 
+def test_a_hardened_rule_drops_what_no_gpu_can_have_before_it_aggregates() -> None:
+    queries = {rule["name"]["as"]: rule["metricsQuery"] for rule in rules("hardened")}
+    assert queries["DCGM_CUSTOM_PROCESS_SM_UTIL"] == (
+        'avg((<<.Series>>{<<.LabelMatchers>>,NamespaceName!="",PodName!=""} >= 0) <= 100) by (<<.GroupBy>>)'
+    )
+    for metric in catalogue().metrics:
+        source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
+        assert f">= {source.range[0]:.0f}) <= {source.range[1]:.0f}) by (<<.GroupBy>>)" in queries[metric.name]
+    assert "> 0) <= 1048576)" in queries["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"], "the denominator too"
+
+
 def test_the_hardened_ratio_is_in_percent_as_the_guides_table_says() -> None:
     [ratio] = [rule for rule in rules("hardened") if rule["name"]["as"].endswith("_RATIO")]
     assert ratio["metricsQuery"].startswith("100 * ")
