@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -16,7 +17,7 @@ from pulumi.automation import OpType
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
-from verify import LoadWalk, check_stack
+from verify import LoadWalk, Step, check_stack
 
 pytestmark = pytest.mark.usefixtures("live")
 
@@ -24,6 +25,15 @@ pytestmark = pytest.mark.usefixtures("live")
 @pytest.fixture(scope="module")
 def live(rehearsal: Rehearsal) -> Iterator[automation.UpResult]:
     yield rehearsal.up()
+
+
+def failed_once_settled(rehearsal: Rehearsal, seconds: float = 60) -> list[Step]:
+    """The failed steps as soon as there is none, or when the time is over."""
+    deadline = time.monotonic() + seconds
+    while True:
+        failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+        if not failed or time.monotonic() > deadline:
+            return failed
 
 
 def test_every_check_of_the_guide_holds_after_up(rehearsal: Rehearsal) -> None:
@@ -110,7 +120,8 @@ def test_the_guides_own_rules_are_served_as_the_guide_says_and_no_more(rehearsal
     outputs = rehearsal.outputs()
     assert "nodes/DCGM_FI_DEV_GPU_UTIL" in outputs.metric_resources
     assert "pods/DCGM_FI_DEV_GPU_UTIL" not in outputs.metric_resources
-    assert [step for step in check_stack(outputs, rehearsal.api) if not step.ok] == []
+    # Other rules restart the adapter, as the vendor's reloader does; the HPA reads it again at its next sync.
+    assert failed_once_settled(rehearsal) == []
 
 
 def test_a_pool_that_is_sold_out_stops_up_and_the_next_up_goes_on(rehearsal: Rehearsal) -> None:
