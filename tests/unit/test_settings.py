@@ -242,6 +242,21 @@ def test_a_target_of_memory_fits_the_gpus_of_a_pod() -> None:
     )
 
 
+def test_a_pod_with_two_gpus_has_the_memory_of_both() -> None:
+    # ecs.gn6v-c8g1.4xlarge has two V100 of 16 GiB.
+    config = changed("gpuNodePool.instanceTypes", ["ecs.gn6v-c8g1.4xlarge"])
+    config["services"][0]["gpus"] = 2
+    config["services"][0]["autoscaler"] = {"metric": "DCGM_FI_DEV_FB_USED", "target": "32Gi"}
+    assert parse(config)
+    config["services"][0]["autoscaler"]["target"] = "33Gi"
+    assert "the GPUs of a pod have 32768 MiB" in faults(config)[0]
+
+
+def test_a_slice_among_whole_gpus_is_one_fault() -> None:
+    [fault] = faults(changed("gpuNodePool.instanceTypes", ["ecs.vgn6i-m4.xlarge", "ecs.gn6v-c8g1.2xlarge"]))
+    assert "ecs.vgn6i-m4.xlarge with a slice of a GPU" in fault
+
+
 def test_a_type_that_is_newer_than_the_table_needs_its_number_of_gpus() -> None:
     config = changed("gpuNodePool.instanceTypes", ["ecs.gn99.xlarge"])
     [fault] = faults(config)
