@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from rehearsal.layout import PASSPHRASE, STACK, Layout
-from rehearsal.processes import TAG
 
 
 def engine_variables(layout: Layout) -> dict[str, str]:
@@ -27,7 +26,6 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         # The Kubernetes provider leaves a kubeconfig with its key in the temporary folder.
         "TMPDIR": str(layout.temporary),
         "PYTHONDONTWRITEBYTECODE": "1",
-        TAG: str(layout.cloud),
     }
 
 
