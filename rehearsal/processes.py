@@ -84,7 +84,8 @@ class Processes:
 
     def check(self, but: str | None = None) -> None:
         """Raise `RehearsalError` where a child, other than `but`, has ended by itself."""
-        for name, child in self._children.items():
+        # A copy: the adapter's agent stops its child from another thread.
+        for name, child in list(self._children.items()):
             if name != but and child.poll() is not None:
                 raise RehearsalError(f"{name} ended with exit code {child.returncode}: see {self.log_path(name)}.")
 

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import httpx
+import urllib3
 from aiohttp import web
 from kubernetes import client, config
 
@@ -128,9 +129,9 @@ async def _repeat(step: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await step()
-        except client.ApiException as error:
-            # Another round meets a newer state of the cluster; the log keeps what repeats.
-            _log.warning("%s: %s %s", step.__qualname__, error.status, error.reason)
+        except (client.ApiException, urllib3.exceptions.HTTPError) as error:
+            # Another round meets a newer state of the cluster, or an API server that has caught its breath.
+            _log.warning("%s: %s", step.__qualname__, str(error).splitlines()[0])
         await asyncio.sleep(_ROUND_SECONDS)
 
 

@@ -80,4 +80,3 @@ def rehearsal() -> Iterator[Rehearsal]:
     with running_cloud(layout, tools):
         stack = select_stack(layout)
         yield Rehearsal(layout, tools, stack, config.new_client_from_config(str(layout.kubeconfig)))
-    shutil.rmtree(copy.parent)
