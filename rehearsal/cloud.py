@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
 import sys
 import time
@@ -33,14 +32,7 @@ def running_cloud(layout: Layout, tools: Path) -> Iterator[None]:
         _wait_until_ready(layout, supervisor)
         yield
     finally:
-        # An interrupted engine holds watches open, for which the API server would wait.
-        sweep(layout, supervisor.pid)
-        supervisor.send_signal(signal.SIGTERM)
-        try:
-            supervisor.wait(timeout=_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            supervisor.kill()
-            sweep(layout)
+        _end(layout, supervisor.pid)
 
 
 def keep_up(layout: Layout, tools: Path) -> None:
@@ -53,8 +45,7 @@ def keep_up(layout: Layout, tools: Path) -> None:
     try:
         _wait_until_ready(layout, supervisor)
     except BaseException:
-        supervisor.send_signal(signal.SIGTERM)
-        supervisor.wait(timeout=_STOP_SECONDS)
+        _end(layout, supervisor.pid)
         raise
 
 
@@ -63,12 +54,7 @@ def take_down(layout: Layout) -> bool:
     supervisor = kept_up(layout)
     if supervisor is None:
         return bool(sweep(layout))
-    supervisor.send_signal(signal.SIGTERM)
-    try:
-        supervisor.wait(timeout=_STOP_SECONDS)
-    except psutil.TimeoutExpired:
-        supervisor.kill()
-    sweep(layout)
+    _end(layout, supervisor.pid)
     return True
 
 
@@ -79,6 +65,19 @@ def kept_up(layout: Layout) -> psutil.Process | None:
         return process if "rehearsal" in process.cmdline() else None
     except (OSError, ValueError, psutil.Error):
         return None
+
+
+def _end(layout: Layout, supervisor: int) -> None:
+    # An interrupted engine holds watches open, for which the API server would wait.
+    sweep(layout, supervisor)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(supervisor)
+        process.terminate()
+        try:
+            process.wait(timeout=_STOP_SECONDS)
+        except psutil.TimeoutExpired:
+            process.kill()
+    sweep(layout)
 
 
 def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[bytes]:

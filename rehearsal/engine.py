@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from pulumi import automation
 
@@ -14,17 +13,12 @@ from rehearsal.layout import STACK, Layout
 from rehearsal.processes import child_environment
 
 
-def select_stack(layout: Layout, work_dir: Path | None = None) -> automation.Stack:
-    """The stack `rehearsal` in the cloud's own backend; it is made at the first use.
-
-    Args:
-        layout: whose cloud.
-        work_dir: folder of the program, by default the checkout.
-    """
+def select_stack(layout: Layout) -> automation.Stack:
+    """The stack `rehearsal` in the cloud's own backend; it is made at the first use."""
     environment = child_environment(layout, engine_variables(layout))
     return automation.create_or_select_stack(
         STACK,
-        work_dir=str(work_dir or layout.checkout),
+        work_dir=str(layout.checkout),
         opts=automation.LocalWorkspaceOptions(
             env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))
         ),

@@ -61,11 +61,6 @@ class Layout:
         return self.cloud / "ready"
 
     @property
-    def samples(self) -> Path:
-        """What the simulation saw of itself, one JSON object a line, for the timeline."""
-        return self.cloud / "samples.jsonl"
-
-    @property
     def pulumi_home(self) -> Path:
         return self.cloud / "pulumi"
 
