@@ -19,7 +19,9 @@ from rehearsal.layout import CHECKOUT
 MANIFEST = Path(__file__).with_name("tools.toml")
 SOURCES = CHECKOUT / "tools"
 
-_BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+# Debugging information would be stripped by the linker all the same, and is a fifth of the compilers' work.
+_COMPILER_FLAGS = "-dwarf=false"
+_BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", f"-gcflags=all={_COMPILER_FLAGS}")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Group:
     source: Path
     binaries: Mapping[str, str]
     tags: Sequence[str] = ()
+    unoptimised: Sequence[str] = ()
     version_of: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     beside: Sequence[ModuleFile] = ()
@@ -68,7 +71,13 @@ class Group:
         major, _, rest = self.version.removeprefix("v").partition(".")
         facts = {"version": self.version, "major": major, "minor": rest.partition(".")[0]}
         variables = [f"-X {name}={value.format(**facts)}" for name, value in sorted(self.variables.items())]
-        return [*_BUILD_FLAGS, f"-tags={','.join(self.tags)}", f"-ldflags={' '.join(['-s -w', *variables])}"]
+        unoptimised = [f"-gcflags={packages}={_COMPILER_FLAGS} -N -l" for packages in self.unoptimised]
+        return [
+            *_BUILD_FLAGS,
+            *unoptimised,
+            f"-tags={','.join(self.tags)}",
+            f"-ldflags={' '.join(['-s -w', *variables])}",
+        ]
 
     @cached_property
     def version(self) -> str:
