@@ -6,12 +6,14 @@ import pulumi_alicloud as alicloud
 from autoscaling.adapter_rules import rules
 from autoscaling.outputs import check_commands, metric_resources
 from autoscaling.settings import SettingsError, parse
+from autoscaling.settings_model import duration_seconds
 from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.inference_service import InferenceService, InferenceServiceArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from components.pipeline_proof import prove_pipeline
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.stack_config import stack_values
 
@@ -53,7 +55,7 @@ services = []
 for service in settings.services:
     on_gpus = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[nodes.node_pool])
     inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
-    GpuAutoscaler(
+    scaler = GpuAutoscaler(
         service.resource_name,
         GpuAutoscalerArgs.of(service, deployment=inference.deployment.metadata.name),
         pulumi.ResourceOptions(
@@ -61,12 +63,17 @@ for service in settings.services:
             depends_on=[adapter.release, inference.deployment, inference.service],
         ),
     )
-    services.append(inference.describe(service))
+    services.append({**inference.describe(service), "hpa": scaler.autoscaler.metadata.name})
 
 resources = metric_resources(settings.metrics_adapter.rules)
-pulumi.export("clusterId", cluster.cluster_id)
-pulumi.export("customMetricsPath", CUSTOM_METRICS_PATH)
-pulumi.export("metrics", sorted({name.partition("/")[2] for name in resources}))
-pulumi.export("metricResources", resources)
-pulumi.export("services", services)
-pulumi.export("checks", pulumi.Output.all(*services).apply(check_commands))
+outputs = {
+    "clusterId": cluster.cluster_id,
+    "customMetricsPath": CUSTOM_METRICS_PATH,
+    "metrics": sorted({name.partition("/")[2] for name in resources}),
+    "metricResources": resources,
+    "services": services,
+    "checks": pulumi.Output.all(*services).apply(check_commands),
+}
+for name, value in outputs.items():
+    pulumi.export(name, value)
+prove_pipeline(outputs, cluster.kubeconfig, wait_seconds=duration_seconds(settings.wait_for_metrics))

@@ -32,6 +32,8 @@ ADAPTER_MAX_AGE_SECONDS = 20 * 60
 LIMITS_MAX_NODES = 2000
 """Largest `max_size` of a node pool that the provider accepts."""
 
+LONGEST_WAIT_SECONDS = 60 * 60
+
 SERVICE_SUFFIX = "-svc"
 """A service's Kubernetes Service is named as in the guide: `<name>-svc`."""
 
@@ -81,11 +83,27 @@ def _instance_type(value: str) -> str:
     return value
 
 
-def _duration(value: str) -> str:
-    match = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", value)
-    seconds = int(match[1] or 0) * 60 + int(match[2] or 0) if match else 0
-    if not 1 <= seconds <= ADAPTER_MAX_AGE_SECONDS:
+def duration_seconds(text: str) -> int:
+    """Seconds of a duration such as `30s`, `1m` or `1m30s`.
+
+    Raises:
+        ValueError: it is not written so.
+    """
+    match = re.fullmatch(r"(?=\d)(?:(\d+)m)?(?:(\d+)s)?", text)
+    if match is None:
+        raise ValueError("a duration such as 30s or 1m is expected")
+    return int(match[1] or 0) * 60 + int(match[2] or 0)
+
+
+def _relist_interval(value: str) -> str:
+    if not 1 <= duration_seconds(value) <= ADAPTER_MAX_AGE_SECONDS:
         raise ValueError("a duration such as 30s or 1m, from 1s to 20m, the adapter's fixed maximum age")
+    return value
+
+
+def _wait(value: str) -> str:
+    if duration_seconds(value) > LONGEST_WAIT_SECONDS:
+        raise ValueError("a duration such as 90s or 5m, of at most 60m, is expected; 0s is not to wait")
     return value
 
 
@@ -157,7 +175,7 @@ class MetricsAdapter(_Model):
     chart: Text = ADAPTER_CHART
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
-    relist_interval: Annotated[str, AfterValidator(_duration)] = "1m"
+    relist_interval: Annotated[str, AfterValidator(_relist_interval)] = "1m"
 
 
 class Probe(_Model):
@@ -255,3 +273,6 @@ class Settings(_Model):
     prometheus: Prometheus = Prometheus()
     metrics_adapter: MetricsAdapter = MetricsAdapter()
     services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
+    wait_for_metrics: Annotated[str, AfterValidator(_wait)] = "5m"
+    """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
+    metrics are down."""

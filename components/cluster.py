@@ -31,6 +31,8 @@ class AckCluster(pulumi.ComponentResource):
     """Known only once the cluster was found and runs."""
     vswitch_ids: pulumi.Output[list[str]]
     """The cluster's own vSwitches."""
+    kubeconfig: pulumi.Output[str]
+    """A secret."""
     provider: kubernetes.Provider
     """Talks to the cluster with the account's long-lived credential: a temporary one would change at each run."""
 
@@ -43,10 +45,10 @@ class AckCluster(pulumi.ComponentResource):
         self.vswitch_ids = cluster.apply(lambda one: list(one.vswitch_ids))
         credential = alicloud.cs.get_cluster_credential_output(cluster_id=self.cluster_id, opts=invoke)
         found_kubeconfig: pulumi.Output[str] = credential.kube_config.apply(_not_empty)
-        kubeconfig: pulumi.Output[str] = pulumi.Output.secret(found_kubeconfig)
+        self.kubeconfig = pulumi.Output.secret(found_kubeconfig)
         self.provider = kubernetes.Provider(
             f"{name}-kubernetes",
-            kubeconfig=kubeconfig,
+            kubeconfig=self.kubeconfig,
             # Without it a kubeconfig that differs by a blank would replace everything in the cluster.
             cluster_identifier=args.cluster_id,
             enable_server_side_apply=True,

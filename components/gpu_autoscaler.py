@@ -11,8 +11,6 @@ from pulumi_kubernetes.autoscaling import v2
 
 from autoscaling.settings_model import ScaleDown, ScaleUp, Service
 
-_WAIT = pulumi.CustomTimeouts(create="5m", update="5m")
-
 
 @dataclass(frozen=True, kw_only=True)
 class GpuAutoscalerArgs:
@@ -49,7 +47,7 @@ class GpuAutoscalerArgs:
 
 
 class GpuAutoscaler(pulumi.ComponentResource):
-    """An `autoscaling/v2` HPA; `up` waits until its metric is readable. Needs a Kubernetes provider and the adapter."""
+    """An `autoscaling/v2` HPA. Needs a Kubernetes provider and the adapter."""
 
     autoscaler: v2.HorizontalPodAutoscaler
 
@@ -57,11 +55,7 @@ class GpuAutoscaler(pulumi.ComponentResource):
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         self.autoscaler = v2.HorizontalPodAutoscaler(
             f"{name}-hpa",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(
-                name=args.autoscaler_name,
-                namespace=args.namespace,
-                annotations={"pulumi.com/waitFor": "condition=ScalingActive"},
-            ),
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=args.autoscaler_name, namespace=args.namespace),
             spec=v2.HorizontalPodAutoscalerSpecArgs(
                 scale_target_ref=v2.CrossVersionObjectReferenceArgs(
                     api_version="apps/v1", kind="Deployment", name=args.deployment
@@ -83,7 +77,7 @@ class GpuAutoscaler(pulumi.ComponentResource):
                     scale_up=_scaling_rules(args.scale_up), scale_down=_scaling_rules(args.scale_down)
                 ),
             ),
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_WAIT),
+            opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({"autoscaler": self.autoscaler.metadata.name})
 

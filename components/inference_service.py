@@ -83,7 +83,6 @@ class InferenceService(pulumi.ComponentResource):
             "address": self.address,
             "predictUrl": pulumi.Output.concat("http://", self.address, service.probe.path),
             "answer": service.probe.answer,
-            "hpa": service.autoscaler_name,
             "metric": autoscaler.metric,
             "target": f"{autoscaler.target:f}",
             "minReplicas": autoscaler.min_replicas,

@@ -45,10 +45,10 @@ class Group:
     source: Path
     binaries: Mapping[str, str]
     tags: Sequence[str] = ()
-    unoptimised: Sequence[str] = ()
     version_of: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     beside: Sequence[ModuleFile] = ()
+    unoptimised: Sequence[str] = ()
 
     @property
     def files(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Checks of a live stack, on ACK or on the rehearsal cloud, from the stack's own outputs."""
 
-from verify.checks import check_stack
+from verify.checks import broken_link, check_stack
 from verify.cluster import ClusterError
 from verify.load import LoadWalk
 from verify.outputs import OutputsError, ServiceOutputs, StackOutputs
@@ -13,6 +13,7 @@ __all__ = [
     "ServiceOutputs",
     "StackOutputs",
     "Step",
+    "broken_link",
     "check_stack",
     "print_step",
 ]

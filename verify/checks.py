@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from urllib.parse import quote
 
 import httpx
 from kubernetes import client
 
+from verify.adapter import ADAPTER_SERVICE, running_adapter
 from verify.cluster import BrokenLinkError, Cluster, decimal, selector
+from verify.diagnosis import why_no_value
 from verify.outputs import ServiceOutputs, StackOutputs
 from verify.steps import Step
+from verify.web import web
 
-_ADAPTER_SERVICE = "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service"
 _ANSWER_SECONDS = 30
 
 
@@ -24,20 +26,57 @@ def check_stack(outputs: StackOutputs, api: client.ApiClient) -> Iterator[Step]:
         ClusterError: the cluster itself can't be reached, or refuses the credential.
     """
     cluster = Cluster(api)
-    yield _guarded("custom metrics API", "available", lambda: _registration(outputs, cluster))
-    yield _guarded("metrics listed", ", ".join(outputs.metric_resources), lambda: _listed(outputs, cluster))
+    yield _registered(outputs, cluster)
+    yield _metrics_listed(outputs.metric_resources, outputs, cluster)
     for service in outputs.services:
-        yield from _service(service, outputs, cluster)
+        yield _pods_ready(service, cluster)
+        yield _values_served(service, outputs, cluster)
+        yield _answer(service)
+        yield _autoscaler_active(service, cluster)
 
 
-def _service(service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
-    name = f"{service.namespace}/{service.name}"
-    yield _guarded(f"pods of {name}", "each replica Ready", lambda: _pods(service, cluster))
-    path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{service.metric}"
-    yield _guarded(f"{service.metric} of {name}", "a value for each Ready pod", lambda: _values(service, path, cluster))
-    yield _answer(service)
+def broken_link(outputs: StackOutputs, api: client.ApiClient) -> Step | None:
+    """The first failed step on the way to the HPAs, causes before what follows from them; None where each HPA reads.
+
+    Whether the services answer is left out: their addresses need not be reachable from where this runs.
+
+    Raises:
+        ClusterError: as for `check_stack`.
+    """
+    return next((step for step in _causes_first(outputs, Cluster(api)) if not step.ok), None)
+
+
+def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
+    yield _registered(outputs, cluster)
+    for service in outputs.services:
+        yield _pods_ready(service, cluster)
+    yield _metrics_listed(sorted({f"pods/{service.metric}" for service in outputs.services}), outputs, cluster)
+    for service in outputs.services:
+        yield _values_served(service, outputs, cluster)
+        yield _autoscaler_active(service, cluster)
+
+
+def _registered(outputs: StackOutputs, cluster: Cluster) -> Step:
+    return _guarded("custom metrics API", "available", lambda: _registration(outputs, cluster))
+
+
+def _metrics_listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> Step:
+    return _guarded("metrics listed", ", ".join(wanted), lambda: _listed(wanted, outputs, cluster))
+
+
+def _pods_ready(service: ServiceOutputs, cluster: Cluster) -> Step:
+    name = f"pods of {service.namespace}/{service.name}"
+    return _guarded(name, "each replica Ready", lambda: _pods(service, cluster))
+
+
+def _values_served(service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> Step:
+    name = f"{service.metric} of {service.namespace}/{service.name}"
+    return _guarded(name, "a value for each Ready pod", lambda: _values(service, outputs, cluster))
+
+
+def _autoscaler_active(service: ServiceOutputs, cluster: Cluster) -> Step:
     expected = f"a target of {service.target}, ScalingActive"
-    yield _guarded(f"HPA {service.namespace}/{service.hpa}", expected, lambda: _hpa(service, cluster))
+    return _guarded(f"HPA {service.namespace}/{service.hpa}", expected, lambda: _hpa(service, cluster))
 
 
 def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) -> Step:
@@ -48,27 +87,38 @@ def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) ->
     return Step(name, expected, observed, ok)
 
 
-def _registration(outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _registered_api(outputs: StackOutputs, cluster: Cluster) -> client.V1APIService:
     group, version = outputs.custom_metrics_path.removeprefix("/apis/").split("/")
-    registration = cluster.api_service(f"{version}.{group}")
+    return cluster.api_service(f"{version}.{group}")
+
+
+def _registration(outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+    registration = _registered_api(outputs, cluster)
     service = registration.spec.service
     owner = f"{service.namespace}/{service.name}" if service else "the API server itself"
-    if owner != _ADAPTER_SERVICE:
-        return False, f"it belongs to {owner}, not to {_ADAPTER_SERVICE}: only one adapter can serve it"
+    if owner != ADAPTER_SERVICE:
+        return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: only one adapter can serve it"
     conditions = registration.status.conditions or [] if registration.status else []
     available = next((condition for condition in conditions if condition.type == "Available"), None)
     if available is None or available.status != "True":
+        # Which fails where the adapter is down.
+        running_adapter(cluster, registration)
         reason = f"{available.reason}: {available.message}" if available else "no condition yet"
         return False, f"{owner} is not available ({reason})"
     return True, f"available, served by {owner}"
 
 
-def _listed(outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
     listed = {resource["name"] for resource in cluster.get(outputs.custom_metrics_path)["resources"]}
-    missing = [name for name in outputs.metric_resources if name not in listed]
+    missing = [name for name in wanted if name not in listed]
     if missing:
-        return False, f"not listed: {', '.join(missing)} (no series in Prometheus, labels of other names, or no rule)"
-    return True, f"all {len(outputs.metric_resources)} listed"
+        why = _why_no_value(missing[0].partition("/")[2], outputs, cluster)
+        return False, f"not listed: {', '.join(missing)}; {why}"
+    return True, f"all {len(wanted)} listed"
+
+
+def _why_no_value(metric: str, outputs: StackOutputs, cluster: Cluster, pods: Sequence[str] = ()) -> str:
+    return why_no_value(metric, running_adapter(cluster, _registered_api(outputs, cluster)), pods)
 
 
 def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
@@ -83,21 +133,22 @@ def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     return ready > 0 and ready == wanted, observed
 
 
-def _values(service: ServiceOutputs, path: str, cluster: Cluster) -> tuple[bool, str]:
+def _values(service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+    path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{service.metric}"
     deployment = cluster.deployment(service.deployment, service.namespace)
     ready = [pod.name for pod in cluster.pods(deployment) if pod.ready]
     items = cluster.get(f"{path}?labelSelector={quote(selector(deployment))}")["items"]
     values = {item["describedObject"]["name"]: decimal(item["value"]) for item in items}
     missing = [pod for pod in ready if pod not in values]
     if missing:
-        return False, f"no value for {', '.join(missing)} (no series: no GPU process, or labels of other names)"
+        return False, f"no value for {', '.join(missing)}; {_why_no_value(service.metric, outputs, cluster, missing)}"
     return bool(ready), ", ".join(f"{pod}={values[pod]}" for pod in ready) or "no pod is Ready"
 
 
 def _answer(service: ServiceOutputs) -> Step:
     name, expected = f"GET {service.predict_url}", f"200 {service.answer}"
     try:
-        response = httpx.get(service.predict_url, timeout=_ANSWER_SECONDS, trust_env=False)
+        response = web().get(service.predict_url, timeout=_ANSWER_SECONDS)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Step(name, expected, f"no answer ({str(error) or type(error).__name__})", False)
     answer = response.text.strip()
@@ -109,4 +160,6 @@ def _hpa(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     status = cluster.hpa(service.hpa, service.namespace, service.metric)
     if not status.scaling_active:
         return False, f"{status}, not active ({status.reason})"
+    if status.reading is None:
+        return False, f"{status}, {service.metric} was not read yet"
     return status.target == Decimal(service.target), f"{status} at {status.desired} replica(s), ScalingActive"

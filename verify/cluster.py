@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -59,6 +59,7 @@ class Pod:
     ready: bool
     reason: str
     """Why it is not Ready."""
+    spec: client.V1PodSpec = field(repr=False)
 
 
 class Cluster:
@@ -99,8 +100,19 @@ class Cluster:
 
     def pods(self, deployment: client.V1Deployment) -> list[Pod]:
         """The Deployment's pods, without those that are terminating."""
-        namespace = deployment.metadata.namespace
-        pods = self._read(self._core.list_namespaced_pod, namespace, label_selector=selector(deployment))
+        return self._pods(deployment.metadata.namespace, selector(deployment))
+
+    def pods_behind(self, service: str, namespace: str) -> list[Pod]:
+        """The pods that a Service selects, without those that are terminating."""
+        found = self._read(self._core.read_namespaced_service, service, namespace)
+        return self._pods(namespace, _joined(found.spec.selector or {})) if found.spec.selector else []
+
+    def config_map(self, name: str, namespace: str) -> dict[str, str]:
+        """What a ConfigMap holds."""
+        return self._read(self._core.read_namespaced_config_map, name, namespace).data or {}
+
+    def _pods(self, namespace: str, labels: str) -> list[Pod]:
+        pods = self._read(self._core.list_namespaced_pod, namespace, label_selector=labels)
         return [_pod(pod) for pod in pods.items if pod.metadata.deletion_timestamp is None]
 
     def hpa(self, name: str, namespace: str, metric: str) -> HpaStatus:
@@ -141,7 +153,10 @@ class Cluster:
 
 def selector(deployment: client.V1Deployment) -> str:
     """The Deployment's selector as a query takes it."""
-    labels: dict[str, str] = deployment.spec.selector.match_labels
+    return _joined(deployment.spec.selector.match_labels)
+
+
+def _joined(labels: dict[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
@@ -160,7 +175,7 @@ def _pod(pod: client.V1Pod) -> Pod:
         reason = ": ".join(part for part in (waiting[0].reason, waiting[0].message) if part)
     else:
         reason = pod.status.phase
-    return Pod(pod.metadata.name, ready, reason)
+    return Pod(pod.metadata.name, ready, reason, pod.spec)
 
 
 def _explained(error: client.ApiException) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import quote_plus
 
+import yaml
 from kubernetes import client
 
 from verify import ServiceOutputs, StackOutputs
@@ -21,6 +23,10 @@ POD_LIST = "/api/v1/namespaces/default/pods"
 VALUES = f"{CUSTOM}/namespaces/default/pods/*/{METRIC}"
 HPA = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/gpu-hpa"
 PREDICT = "/predict"
+ADAPTER_SERVICE = "/api/v1/namespaces/kube-system/services/ack-alibaba-cloud-metrics-adapter-custom-service"
+ADAPTER_PODS = "/api/v1/namespaces/kube-system/pods"
+ADAPTER_RULES = "/api/v1/namespaces/kube-system/configmaps/adapter-config"
+PROMETHEUS = "/prometheus/token"
 
 
 def pod(name: str, *, ready: bool = True, **status: Any) -> dict[str, Any]:
@@ -67,9 +73,41 @@ def registration(**status: str) -> dict[str, Any]:
     }
 
 
+RULE: dict[str, Any] = {
+    "seriesQuery": f'{METRIC}{{NamespaceName!="",PodName!=""}}',
+    "resources": {"overrides": {"NamespaceName": {"resource": "namespace"}, "PodName": {"resource": "pod"}}},
+    "name": {"matches": f"^{METRIC}$", "as": METRIC},
+    "metricsQuery": "avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+}
+
+
+def adapter_pod(*arguments: str, ready: bool = True) -> dict[str, Any]:
+    """By default its Prometheus is the fake cluster."""
+    container = {"name": "c", "args": ["--v=5", *(arguments or [f"--prometheus-url=<host>{PROMETHEUS}"])]}
+    volumes = [{"name": "token", "secret": {}}, {"name": "config", "configMap": {"name": "adapter-config"}}]
+    return {**pod("adapter-1", ready=ready), "spec": {"containers": [container], "volumes": volumes}}
+
+
+def config_map(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"data": {"README": "a: [b", "config.yaml": yaml.safe_dump({"rules": list(rules)})}}
+
+
+def series(*labels: dict[str, str]) -> dict[str, Any]:
+    """Prometheus' answer to a query."""
+    samples: list[dict[str, Any]] = [{"metric": {"__name__": METRIC, **one}, "value": [0, "1"]} for one in labels]
+    return {"status": "success", "data": {"resultType": "vector", "result": samples}}
+
+
+def query(selector: str) -> str:
+    return f"{PROMETHEUS}/api/v1/query?query={quote_plus(selector)}"
+
+
 def healthy() -> dict[str, Any]:
     """A stack that works and is idle."""
     return {
+        ADAPTER_SERVICE: {"spec": {"selector": {"app": "adapter"}}},
+        ADAPTER_PODS: {"items": [adapter_pod()]},
+        ADAPTER_RULES: config_map(RULE),
         REGISTRATION: registration(status="True"),
         CUSTOM: {"resources": [{"name": f"pods/{METRIC}"}]},
         DEPLOYMENT: deployment(1),
@@ -126,13 +164,14 @@ class FakeCluster:
 
     def answer(self, path: str) -> tuple[int, str]:
         self.requests.append(path)
-        content = self.answers.get(path.partition("?")[0])
+        content = self.answers.get(path, self.answers.get(path.partition("?")[0]))
         if callable(content):
             content = content()
         if content is None:
             content = (404, {"kind": "Status", "message": "nothing of that name", "code": 404})
         status, body = content if isinstance(content, tuple) else (200, content)
-        return status, body if isinstance(body, str) else json.dumps(body)
+        text = body if isinstance(body, str) else json.dumps(body)
+        return status, text.replace("<host>", self.host)
 
 
 @contextmanager

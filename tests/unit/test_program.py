@@ -117,13 +117,12 @@ def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, see
     }
 
 
-def test_the_hpa_has_a_behavior_in_both_directions_and_up_waits_for_its_metric(program: Recorder) -> None:
+def test_the_hpa_has_a_behavior_in_both_directions(program: Recorder) -> None:
     inputs = program.one(HPA).inputs
     behavior = inputs["spec"]["behavior"]
     assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 0
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
     assert behavior["scaleUp"]["policies"] and behavior["scaleDown"]["policies"]
-    assert inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": "condition=ScalingActive"}
 
 
 def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Recorder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import io
 import json
@@ -75,10 +76,7 @@ def groups(tmp_path: Path) -> list[Group]:
 
 def fresh(groups: list[Group]) -> list[Group]:
     """The same groups with nothing remembered, as another process reads them."""
-    return [
-        Group(group.source, group.binaries, group.tags, group.version_of, group.variables, group.beside)
-        for group in groups
-    ]
+    return [dataclasses.replace(group) for group in groups]
 
 
 def ensure(groups: list[Group], tmp_path: Path) -> tuple[Path, str]:
@@ -133,6 +131,14 @@ def test_the_key_follows_each_file_of_the_module(groups: list[Group], name: str)
     with (groups[0].source / name).open("a") as file:
         file.write("// changed\n")
     assert fresh(groups)[0].key != before
+
+
+def test_what_need_not_be_fast_is_compiled_without_optimisation_and_is_another_tool(groups: list[Group]) -> None:
+    slow = dataclasses.replace(groups[0], unoptimised=["example.com/sdk/..."])
+    everything, of_the_sdk = [flag for flag in slow.flags if flag.startswith("-gcflags=")]
+    assert everything == "-gcflags=all=-dwarf=false"
+    assert of_the_sdk == "-gcflags=example.com/sdk/...=-dwarf=false -N -l", "go takes the last pattern that matches"
+    assert slow.key != groups[0].key
 
 
 def test_the_version_in_go_mod_is_what_the_linker_is_given(groups: list[Group]) -> None:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.fake_cluster import (
+    ADAPTER_PODS,
+    ADAPTER_RULES,
+    ADAPTER_SERVICE,
     CUSTOM,
     DEPLOYMENT,
     HPA,
@@ -14,17 +17,25 @@ from tests.unit.fake_cluster import (
     POD_LIST,
     PREDICT,
     REGISTRATION,
+    RULE,
     VALUES,
+    adapter_pod,
+    config_map,
     deployment,
     healthy,
     hpa,
     pod,
+    query,
     registration,
     running,
+    series,
 )
-from verify import ClusterError, Step, check_stack
+from verify import ClusterError, Step, broken_link, check_stack
+from verify.adapter import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
+from verify.adapter import exposed_name
 
 PODS_OF, VALUES_OF = "pods of default/bert", f"{METRIC} of default/bert"
+FAMILY = '{__name__=~"DCGM_.+"}'
 ANSWER, AUTOSCALER = "predict", "HPA default/gpu-hpa"
 
 
@@ -95,7 +106,7 @@ def test_the_steps_go_in_the_guides_order() -> None:
             POD_LIST,
             {"items": [pod("bert-1"), pod("bert-2")]},
             VALUES_OF,
-            "no value for bert-2 (no series: no GPU process, or labels of other names)",
+            "no value for bert-2; Prometheus answers 404 to the query",
         ),
         (VALUES, (404, {"message": "could not find the metric"}), VALUES_OF, "not found (404): could not find"),
         (PREDICT, (500, "PlayMusic"), ANSWER, "500 PlayMusic"),
@@ -151,3 +162,125 @@ def test_a_cluster_that_cannot_be_reached_is_one_error() -> None:
 def test_a_credential_that_is_refused_is_one_error() -> None:
     with pytest.raises(ClusterError, match=r"refuses the credential \(401\): get a new kubeconfig"):
         steps(**{REGISTRATION: (401, {"message": "Unauthorized"})})
+
+
+def without_adapter(**broken: Any) -> dict[str, Any]:
+    return {REGISTRATION: registration(status="False", reason="MissingEndpoints", message="no addresses"), **broken}
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        ({ADAPTER_PODS: {"items": []}}, f"the adapter is down: no pod runs behind {ADAPTER_SERVICE_NAME}"),
+        (
+            {ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}},
+            "the adapter is down: its pod adapter-1 is not Ready (Pending)",
+        ),
+        ({ADAPTER_SERVICE: None}, "not found (404)"),
+    ],
+)
+def test_an_adapter_that_is_down_is_told_by_its_pods(broken: dict[str, Any], sentence: str) -> None:
+    [step] = [step for step in steps(**without_adapter(**broken)) if step.name == "custom metrics API"]
+    assert not step.ok
+    assert step.observed == sentence if "404" not in sentence else sentence in step.observed
+
+
+OURS = {"NamespaceName": "default", "PodName": "bert-1"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (
+            {ADAPTER_RULES: config_map({**RULE, "name": {"as": "other"}})},
+            f"no rule of the adapter exposes {METRIC} (exposed are other): run `pulumi up`",
+        ),
+        ({ADAPTER_RULES: config_map()}, f"no rule of the adapter exposes {METRIC} (exposed are none)"),
+        (
+            {query(RULE["seriesQuery"]): series(), query(METRIC): series(), query(FAMILY): series()},
+            "no exporter: Prometheus has no series DCGM_*: turn GPU monitoring of the cluster on",
+        ),
+        (
+            {
+                query(RULE["seriesQuery"]): series(),
+                query(METRIC): series(),
+                query(FAMILY): series({"__name__": "DCGM_FI_DEV_GPU_UTIL"}),
+            },
+            f"no series: the exporter has none called {METRIC}, since no process uses a GPU "
+            "(it has DCGM_FI_DEV_GPU_UTIL)",
+        ),
+        (
+            {
+                query(RULE["seriesQuery"]): series(),
+                query(METRIC): series({"pod": "bert-1", "namespace": "default", "gpu": "0"}),
+            },
+            f"other labels: {METRIC} has no NamespaceName and no PodName, by which the rule finds pods "
+            "(its labels are gpu, namespace, pod)",
+        ),
+        (
+            {query(RULE["seriesQuery"]): series({**OURS, "PodName": "bert-9"})},
+            f"no series: {METRIC} has none with PodName bert-1, since no process uses a GPU there",
+        ),
+        ({query(RULE["seriesQuery"]): series(OURS)}, "Prometheus has the series, and the adapter has not looked since"),
+        (
+            {query(RULE["seriesQuery"]): (401, "no")},
+            f"Prometheus answers 401 to the query {RULE['seriesQuery']}",
+        ),
+        (
+            {ADAPTER_PODS: {"items": [adapter_pod("--prometheus-url=http://127.0.0.1:1/secret-token")]}},
+            "Prometheus can't be reached from here (ConnectError): ask it for",
+        ),
+        (
+            {ADAPTER_PODS: {"items": [adapter_pod("--no-url")]}},
+            "the configuration of the adapter's pod adapter-1 can't be read",
+        ),
+    ],
+)
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_metric_without_values_is_followed_to_the_exporter(
+    broken: dict[str, Any], sentence: str, listed: bool
+) -> None:
+    silent: dict[str, Any] = {VALUES: {"items": []}} if listed else {CUSTOM: {"resources": []}}
+    name = VALUES_OF if listed else "metrics listed"
+    [step] = [step for step in steps(**{**silent, **broken}) if step.name == name]
+    assert not step.ok
+    if not listed and "bert-1," in sentence:
+        # Without a pod to ask for, the other pod's series is one that should be listed.
+        sentence = "the adapter has not looked since"
+    assert sentence in step.observed
+    assert "token" not in step.observed
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ({"seriesQuery": "a_total{x='y'}"}, "a_total"),
+        ({"seriesQuery": "a_total", "name": {"matches": "^(.*)_total$"}}, "a"),
+        ({"seriesQuery": "a_total", "name": {"matches": "^(.*)_total$", "as": "${1}_rate"}}, "a_rate"),
+        ({"seriesQuery": "a_total", "name": {"matches": "b"}}, None),
+        ({"seriesQuery": '{__name__=~"^a.*"}', "name": {"as": "c"}}, "c"),
+        ({"seriesQuery": '{__name__=~"^a.*"}'}, None),
+    ],
+)
+def test_the_name_a_rule_exposes_is_the_adapters(rule: dict[str, Any], name: str | None) -> None:
+    assert exposed_name(rule) == name
+
+
+def broken_links(**broken: Any) -> str | None:
+    with running({**healthy(), **broken}) as cluster:
+        link = broken_link(cluster.outputs, cluster.api)
+    return link.name if link else None
+
+
+def test_the_first_broken_link_is_the_cause_and_not_what_follows_from_it() -> None:
+    nothing_listed = {CUSTOM: {"resources": []}, VALUES: {"items": []}, HPA: hpa(None, 1)}
+    assert broken_links() is None
+    assert broken_links(**{HPA: hpa(None, 1)}) == AUTOSCALER
+    assert broken_links(**{VALUES: {"items": []}, HPA: hpa(None, 1)}) == VALUES_OF
+    assert broken_links(**nothing_listed) == "metrics listed"
+    assert broken_links(**nothing_listed, **{POD_LIST: {"items": [pulling()]}}) == PODS_OF
+    assert broken_links(**without_adapter(), **nothing_listed) == "custom metrics API"
+
+
+def test_a_service_that_cannot_be_reached_from_here_is_no_broken_link() -> None:
+    assert broken_links(**{PREDICT: (500, "no")}) is None

@@ -1,0 +1,53 @@
+"""`up` on mocks whose kubeconfig leads to a cluster that answers: it ends only when the HPA reads its metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from tests.unit.fake_cluster import HPA, VALUES, FakeCluster, Script, healthy, hpa, running
+from tests.unit.program import Recorder, run_program, stack_config
+
+
+def up(cluster: FakeCluster, wait: str = "1s", **recorder: Any) -> Recorder:
+    names = {"cluster": "c", "user": "u"}
+    kubeconfig = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": cluster.host}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": names}],
+    }
+    service = {"name": "bert", "image": "i", "autoscaler": {"name": "gpu-hpa"}}
+    config = {**stack_config("rehearsal"), "ackgpu:services": [service], "ackgpu:waitForMetrics": wait}
+    return run_program(config, Recorder(kubeconfig=yaml.safe_dump(kubeconfig), **recorder))
+
+
+def test_up_ends_when_the_hpa_reads_its_metric() -> None:
+    with running(healthy()) as cluster:
+        up(cluster)
+    assert HPA in cluster.requests
+
+
+def test_up_waits_for_an_hpa_that_has_not_read_yet() -> None:
+    script = Script([(None, 1, 1), (None, 1, 1), ("0", 1, 1)], loaded=1)
+    served = {"items": [{"describedObject": {"name": "bert-0"}, "value": "0"}]}
+    with running({**script.answers, VALUES: served}) as cluster:
+        up(cluster, wait="30s")
+    assert cluster.requests.count(HPA) == 3
+
+
+def test_up_fails_with_the_broken_link_and_what_to_do() -> None:
+    with running({**healthy(), HPA: hpa(None, 1)}) as cluster, pytest.raises(pulumi.RunError) as failure:
+        up(cluster)
+    assert "HPA default/gpu-hpa: <unknown>/20" in str(failure.value)
+    assert str(failure.value).endswith("set waitForMetrics to 0s.")
+
+
+@pytest.mark.parametrize(("wait", "preview"), [("0s", False), ("5m", True)])
+def test_nothing_is_asked_of_the_cluster_at_preview_or_without_a_wait(wait: str, preview: bool) -> None:
+    with running({**healthy(), VALUES: {"items": []}}) as cluster:
+        up(cluster, wait, preview=preview)
+    assert cluster.requests == []

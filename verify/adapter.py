@@ -1,0 +1,98 @@
+"""What the adapter that serves the custom metrics API was given: the address of Prometheus and its rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from kubernetes import client
+
+from verify.cluster import BrokenLinkError, Cluster
+
+ADAPTER_SERVICE = "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service"
+"""Namespace and name of the Service that the vendor's chart registers."""
+
+_URL_ARGUMENT = "--prometheus-url="
+
+Rule = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The running adapter's configuration, read from its pod."""
+
+    prometheus_url: str
+    """A secret: its path holds a token."""
+    rules: Sequence[Rule]
+
+    def __repr__(self) -> str:
+        return f"Adapter({len(self.rules)} rules)"
+
+    def rule_of(self, metric: str) -> Rule | None:
+        """The rule that exposes the metric."""
+        return next((rule for rule in self.rules if exposed_name(rule) == metric), None)
+
+
+def exposed_name(rule: Rule) -> str | None:
+    """The name under which a rule exposes its series; None where it depends on which series there are.
+
+    As `pkg/naming/metric_namer.go` of prometheus-adapter has it: `as`, where it is given, expanded by what `matches`
+    finds in the name of the series; without `as` the name, or the first group.
+    """
+    name = rule.get("name") or {}
+    template, series = str(name.get("as") or ""), series_name(rule)
+    if template and "$" not in template:
+        return template
+    if series is None:
+        return None
+    found = re.search(str(name.get("matches") or ".*"), series)
+    if found is None:
+        return None
+    if not template:
+        return found[1] if found.re.groups else found[0]
+    return re.sub(r"\$(?:\{(\d+)\}|(\d+))", lambda group: found[int(group[1] or group[2])] or "", template)
+
+
+def series_name(rule: Rule) -> str | None:
+    """The name of the series that a rule selects, without its labels."""
+    found = re.match(r"[a-zA-Z_:][\w:]*", str(rule.get("seriesQuery", "")))
+    return found[0] if found else None
+
+
+def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adapter:
+    """Read the configuration of the pods behind a registration.
+
+    Raises:
+        BrokenLinkError: there is no such pod, none is Ready, or its configuration is not where the vendor's chart and
+            upstream's put it.
+    """
+    reference = registration.spec.service
+    pods = cluster.pods_behind(reference.name, reference.namespace)
+    if not pods:
+        raise BrokenLinkError(f"the adapter is down: no pod runs behind {reference.namespace}/{reference.name}")
+    ready = [pod for pod in pods if pod.ready]
+    if not ready:
+        raise BrokenLinkError(f"the adapter is down: its pod {pods[0].name} is not Ready ({pods[0].reason})")
+    spec = ready[0].spec
+    arguments = [argument for container in spec.containers for argument in container.args or []]
+    url = next((one.removeprefix(_URL_ARGUMENT) for one in arguments if one.startswith(_URL_ARGUMENT)), None)
+    rules = _rules(cluster, spec, reference.namespace)
+    if url is None or rules is None:
+        raise BrokenLinkError(f"the configuration of the adapter's pod {ready[0].name} can't be read")
+    return Adapter(url, rules)
+
+
+def _rules(cluster: Cluster, spec: client.V1PodSpec, namespace: str) -> Sequence[Rule] | None:
+    for volume in spec.volumes or []:
+        for text in cluster.config_map(volume.config_map.name, namespace).values() if volume.config_map else ():
+            try:
+                content = yaml.safe_load(text)
+            except yaml.YAMLError:
+                continue
+            if isinstance(content, dict) and isinstance(content.get("rules"), list):
+                rules: list[Rule] = content["rules"]
+                return rules
+    return None

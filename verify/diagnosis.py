@@ -1,0 +1,74 @@
+"""Why a metric has no value for the pods it should have one for: the first broken link from rule to exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from verify.adapter import Adapter, Rule, exposed_name, series_name
+from verify.prometheus import PrometheusError, current_series
+
+_LISTED = 8
+"""Names that a sentence can take."""
+
+
+def why_no_value(metric: str, adapter: Adapter, pods: Sequence[str] = ()) -> str:
+    """One sentence on the broken link.
+
+    Args:
+        metric: the exposed name.
+        adapter: the configuration of the adapter that runs.
+        pods: Ready pods without a value; none where the adapter does not list the metric at all.
+    """
+    rule = adapter.rule_of(metric)
+    if rule is None:
+        exposed = sorted({name for one in adapter.rules if (name := exposed_name(one))})
+        return f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}): run `pulumi up`"
+    query = str(rule["seriesQuery"])
+    try:
+        return _of_series(rule, query, adapter.prometheus_url, pods)
+    except PrometheusError as error:
+        return f"Prometheus {error}: ask it for {query}, inside the cluster's VPC"
+
+
+def _of_series(rule: Rule, query: str, url: str, pods: Sequence[str]) -> str:
+    name = series_name(rule) or query
+    series = current_series(url, query) or current_series(url, name)
+    if not series:
+        return _no_series(name, url)
+    labels = _labels_by_resource(rule)
+    missing = [label for label in labels.values() if not any(one.get(label) for one in series)]
+    if missing:
+        found = sorted({label for one in series for label in one} - {"__name__"})
+        return (
+            f"other labels: {name} has no {' and no '.join(missing)}, by which the rule finds pods "
+            f"(its labels are {', '.join(found)}): the exporter is not ACK's, or names them otherwise"
+        )
+    pod_label = labels.get("pod")
+    lacking = [pod for pod in pods if pod_label and not any(one.get(pod_label) == pod for one in series)]
+    if lacking:
+        return f"no series: {name} has none with {pod_label} {_some(lacking)}, since no process uses a GPU there"
+    return f"Prometheus has the series, and the adapter has not looked since: it does so each relist interval ({name})"
+
+
+def _no_series(name: str, url: str) -> str:
+    family = name.partition("_")[0]
+    others = current_series(url, f'{{__name__=~"{family}_.+"}}')
+    if not others:
+        return (
+            f"no exporter: Prometheus has no series {family}_*: turn GPU monitoring of the cluster on, and see that "
+            "the exporter runs on each GPU node"
+        )
+    names = sorted({one["__name__"] for one in others})
+    return f"no series: the exporter has none called {name}, since no process uses a GPU (it has {_some(names)})"
+
+
+def _labels_by_resource(rule: Rule) -> dict[str, str]:
+    overrides = (rule.get("resources") or {}).get("overrides") or {}
+    by_resource = {str(target.get("resource")): str(label) for label, target in overrides.items()}
+    return {resource: label for resource, label in by_resource.items() if resource in ("namespace", "pod")}
+
+
+def _some(names: Iterable[str]) -> str:
+    all_names = list(names)
+    rest = len(all_names) - _LISTED
+    return ", ".join(all_names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "none"
