@@ -60,6 +60,10 @@ class Rehearsal:
         content["config"].update({f"ackgpu:{key}": value for key, value in changes.items()})
         self.stack_file.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False))
 
+    def reset(self) -> None:
+        """Undo all edits."""
+        shutil.copyfile(CHECKOUT / self.stack_file.name, self.stack_file)
+
     def setting(self, key: str) -> Any:
         return yaml.safe_load(self.stack_file.read_text())["config"].get(f"ackgpu:{key}")
 

@@ -1,0 +1,170 @@
+"""The real pipeline, broken at one link after the other: `up` and the checks say which one it is."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from kubernetes import client
+from pulumi import automation
+
+from tests.engine.conftest import Rehearsal
+from verify import broken_link
+
+ADAPTER = "ack-alibaba-cloud-metrics-adapter"
+SYSTEM = "kube-system"
+SERVICE = "bert-intent-detection"
+METRIC = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+REGISTRATION = "v1beta1.custom.metrics.k8s.io"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def live(rehearsal: Rehearsal) -> Iterator[None]:
+    rehearsal.up()
+    yield
+    rehearsal.stack.destroy(color="never")
+    rehearsal.reset()
+
+
+def awaited(rehearsal: Rehearsal, phrase: str | None, seconds: float = 60) -> str | None:
+    """What is said of the broken link as soon as it has the phrase, or what is said in the end."""
+    outputs, deadline = rehearsal.outputs(), time.monotonic() + seconds
+    while True:
+        link = broken_link(outputs, rehearsal.api)
+        said = f"{link.name}: {link.observed}" if link else None
+        if (said is None if phrase is None else said and phrase in said) or time.monotonic() > deadline:
+            return said
+        time.sleep(0.5)
+
+
+@contextmanager
+def adapter_down(rehearsal: Rehearsal) -> Iterator[None]:
+    apps = client.AppsV1Api(rehearsal.api)
+    apps.patch_namespaced_deployment_scale(ADAPTER, SYSTEM, {"spec": {"replicas": 0}})
+    yield
+    apps.patch_namespaced_deployment_scale(ADAPTER, SYSTEM, {"spec": {"replicas": 1}})
+
+
+@contextmanager
+def other_owner(rehearsal: Rehearsal) -> Iterator[None]:
+    api = client.ApiregistrationV1Api(rehearsal.api)
+    ours = api.read_api_service(REGISTRATION).spec.service
+    other = {"namespace": "monitoring", "name": "prometheus-adapter"}
+    api.patch_api_service(REGISTRATION, {"spec": {"service": other}})
+    yield
+    api.patch_api_service(REGISTRATION, {"spec": {"service": {"namespace": ours.namespace, "name": ours.name}}})
+
+
+@contextmanager
+def no_rule(rehearsal: Rehearsal) -> Iterator[None]:
+    core, name = client.CoreV1Api(rehearsal.api), f"{ADAPTER}-config"
+    text = core.read_namespaced_config_map(name, SYSTEM).data["config.yaml"]
+    rules = [rule for rule in yaml.safe_load(text)["rules"] if rule["name"]["as"] != METRIC]
+    core.patch_namespaced_config_map(name, SYSTEM, {"data": {"config.yaml": yaml.safe_dump({"rules": rules})}})
+    yield
+    core.patch_namespaced_config_map(name, SYSTEM, {"data": {"config.yaml": text}})
+
+
+@contextmanager
+def no_ready_pod(rehearsal: Rehearsal) -> Iterator[None]:
+    def scheduled_by(name: str) -> None:
+        patch = {"spec": {"template": {"spec": {"schedulerName": name}}}}
+        client.AppsV1Api(rehearsal.api).patch_namespaced_deployment(SERVICE, "default", patch)
+
+    scheduled_by("nobody")
+    yield
+    scheduled_by("default-scheduler")
+
+
+def scraped_otherwise(change: Callable[[dict[str, Any]], None]) -> Callable[[Rehearsal], Any]:
+    """The real Prometheus with another configuration."""
+
+    @contextmanager
+    def broken(rehearsal: Rehearsal) -> Iterator[None]:
+        path = rehearsal.layout.cloud / "prometheus" / "prometheus.yaml"
+        before = path.read_text()
+        content = yaml.safe_load(before)
+        change(content)
+        reload(path, yaml.safe_dump(content))
+        yield
+        reload(path, before)
+
+    return broken
+
+
+def reload(path: Path, content: str) -> None:
+    path.write_text(content)
+    [prometheus] = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if f"--config.file={path}" in (process.info["cmdline"] or [])
+    ]
+    prometheus.send_signal(signal.SIGHUP)
+
+
+def exporter_gone(content: dict[str, Any]) -> None:
+    content["scrape_configs"][0]["static_configs"] = [{"targets": ["127.0.0.1:1"]}]
+
+
+def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        content["scrape_configs"][0]["metric_relabel_configs"] = list(steps)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (adapter_down, "custom metrics API: the adapter is down: no pod runs behind kube-system/"),
+        (other_owner, "custom metrics API: it belongs to monitoring/prometheus-adapter, not to kube-system/"),
+        (no_rule, f"no rule of the adapter exposes {METRIC}"),
+        (no_ready_pod, f"pods of default/{SERVICE}: 0 Ready of 1"),
+        (
+            scraped_otherwise(exporter_gone),
+            "no exporter: Prometheus has no series DCGM_*",
+        ),
+        (
+            scraped_otherwise(
+                relabelled({"source_labels": ["__name__"], "regex": "DCGM_CUSTOM_.*", "action": "drop"}),
+            ),
+            f"no series: the exporter has none called {METRIC}",
+        ),
+        (
+            scraped_otherwise(
+                relabelled(
+                    {"source_labels": ["PodName"], "target_label": "pod"},
+                    {"source_labels": ["NamespaceName"], "target_label": "namespace"},
+                    {"regex": "PodName|NamespaceName", "action": "labeldrop"},
+                ),
+            ),
+            f"other labels: {METRIC} has no NamespaceName and no PodName",
+        ),
+    ],
+    ids=["adapter-down", "other-owner", "no-rule", "no-ready-pod", "no-exporter", "no-series", "other-labels"],
+)
+def test_the_broken_link_is_named_and_mended(rehearsal: Rehearsal, fault: Any, sentence: str) -> None:
+    with fault(rehearsal):
+        assert sentence in (awaited(rehearsal, sentence) or "")
+    assert awaited(rehearsal, None) is None
+
+
+def test_up_fails_with_the_broken_link_though_nothing_changed(rehearsal: Rehearsal) -> None:
+    rehearsal.edit(waitForMetrics="1s")
+    with adapter_down(rehearsal):
+        assert "the adapter is down" in (awaited(rehearsal, "the adapter is down") or "")
+        with pytest.raises(automation.CommandError) as failure:
+            rehearsal.up()
+        rehearsal.edit(waitForMetrics="0s")
+        changes = rehearsal.up().summary.resource_changes
+    assert "after 1 s the metrics can't be read. custom metrics API: the adapter is down" in str(failure.value)
+    assert "Traceback" not in str(failure.value)
+    assert set(changes or {}) == {automation.OpType.SAME}, "an incident's change goes through"
+    assert awaited(rehearsal, None) is None
