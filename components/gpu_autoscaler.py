@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pulumi
@@ -26,8 +26,8 @@ class GpuAutoscalerArgs:
     target: Decimal
     min_replicas: int
     max_replicas: int
-    scale_up: ScaleUp
-    scale_down: ScaleDown
+    scale_up: ScaleUp = field(default_factory=ScaleUp)
+    scale_down: ScaleDown = field(default_factory=ScaleDown)
 
     @classmethod
     def of(cls, service: Service, deployment: pulumi.Input[str]) -> GpuAutoscalerArgs:

@@ -15,13 +15,14 @@ from rehearsal.processes import child_environment
 
 def select_stack(layout: Layout) -> automation.Stack:
     """The stack `rehearsal` in the cloud's own backend; it is made at the first use."""
-    environment = child_environment(layout, engine_variables(layout))
-    return automation.create_or_select_stack(
-        STACK,
-        work_dir=str(layout.checkout),
-        opts=automation.LocalWorkspaceOptions(
-            env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))
-        ),
+    return automation.create_or_select_stack(STACK, work_dir=str(layout.checkout), opts=engine_options(layout))
+
+
+def engine_options(layout: Layout) -> automation.LocalWorkspaceOptions:
+    """The built engine in the cloud's environment, for any project."""
+    return automation.LocalWorkspaceOptions(
+        env_vars=child_environment(layout, engine_variables(layout)),
+        pulumi_command=automation.PulumiCommand(root=str(layout.cloud)),
     )
 
 

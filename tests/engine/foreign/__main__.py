@@ -1,0 +1,31 @@
+"""A program of another project: the adapter and one autoscaler, for a Deployment that is there already."""
+
+from decimal import Decimal
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from autoscaling.adapter_rules import rules
+from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+
+config = pulumi.Config()
+cluster = kubernetes.Provider("cluster", kubeconfig=config.require_secret("kubeconfig"))
+adapter_args = MetricsAdapterArgs(
+    chart=config.require("chart"),
+    prometheus_url=config.require_secret("prometheusUrl"),
+    rules=rules("hardened"),
+    relist_interval="5s",
+)
+adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster]))
+autoscaler_args = GpuAutoscalerArgs(
+    autoscaler_name="own-hpa",
+    namespace="default",
+    deployment="own",
+    metric="DCGM_CUSTOM_PROCESS_MEM_USED",
+    target=Decimal(8000),
+    min_replicas=1,
+    max_replicas=2,
+)
+after_adapter = pulumi.ResourceOptions(providers=[cluster], depends_on=[adapter])
+GpuAutoscaler("own", autoscaler_args, after_adapter)
