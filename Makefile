@@ -24,12 +24,12 @@ verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the g
 	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
 
 test: $(READY) ## run all tests
-	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m pytest tests/unit -n auto
 	@$(PYTHON) -m rehearsal.toolchain
 	@$(PYTHON) -m pytest tests/engine
 
 test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
-	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m pytest tests/unit -n auto
 
 lint: $(READY) ## check format, style and types
 	@$(PYTHON) -m ruff format --check .
