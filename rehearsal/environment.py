@@ -32,7 +32,7 @@ def engine_variables(layout: Layout) -> dict[str, str]:
 def link_commands(layout: Layout, tools: Path) -> None:
     """Make the folder that PATH gets."""
     layout.commands.mkdir()
-    for name in ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "kubectl", "hey"):
+    for name in ("pulumi", "kubectl", "hey"):
         (layout.commands / name).symlink_to(tools / name)
 
 

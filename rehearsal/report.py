@@ -86,7 +86,7 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
     replicas.set_ylabel("replicas")
     steps(nodes, [sample.gpu_nodes for sample in samples], "GPU nodes", blue)
     nodes.set_ylabel("nodes")
-    nodes.set_xlabel("time since the walk began (s)")
+    nodes.set_xlabel("time (s)")
 
     # A rate is of the time before its sample.
     loaded = [index for index, rate in enumerate(rates) if rate > 0]

@@ -69,7 +69,7 @@ class _Toolchain:
         self._work = cache / "build"
         self._progress = progress
         union = hashlib.sha256("\n".join(group.key for group in groups).encode()).hexdigest()[:16]
-        self._bin = self._tools / f"all-{union}" / "bin"
+        self._bin = self._tools / f"together-{union}" / "bin"
 
     def ensure(self) -> Path:
         built = 0
@@ -155,7 +155,8 @@ class _Toolchain:
         (scratch / "bin").mkdir(parents=True)
         for group in self._groups:
             for name in group.files:
-                (scratch / "bin" / name).symlink_to(Path("..", "..", group.key, "bin", name))
+                # No symbolic links: the engine looks for its language host where it is itself, links resolved.
+                (scratch / "bin" / name).hardlink_to(self._folder(group) / name)
         scratch.rename(self._bin.parent)
 
     def _say(self, text: str) -> None:

@@ -126,6 +126,11 @@ def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     pods = cluster.pods(deployment)
     ready = sum(pod.ready for pod in pods)
     wanted = 1 if deployment.spec.replicas is None else deployment.spec.replicas
+    if wanted == 0:
+        scale = (
+            f"kubectl scale -n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}"
+        )
+        return False, f"its Deployment was scaled to 0, where an HPA leaves it: `{scale}` starts it again"
     observed = f"{ready} Ready of {wanted}"
     waiting = next((pod for pod in pods if not pod.ready), None)
     if waiting:

@@ -52,10 +52,12 @@ class StackOutputs(_Outputs):
         Raises:
             OutputsError: one is missing or has another shape.
         """
+        if not outputs:
+            raise OutputsError(f"Stack {stack} has no outputs: run `pulumi up` on it first.")
         try:
             return cls.model_validate(dict(outputs))
         except ValidationError as error:
             location = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise OutputsError(
-                f"Stack {stack} has no output {location} as this version writes it: run `pulumi up` on it first."
+                f"Stack {stack} has no output {location} as this version writes it: run `pulumi up` on it."
             ) from None

@@ -100,7 +100,7 @@ def test_one_folder_holds_every_executable_and_the_files_beside_them(groups: lis
     assert folder.name == "bin", "the Automation API looks for bin/pulumi"
     assert json.loads((folder / "schema.json").read_text()) == {"name": "kubernetes", "version": "v2.7.1"}
     executable = (folder / "beta").resolve()
-    assert (executable.parent / "schema.json").is_file(), "an executable resolves links before it looks beside itself"
+    assert (executable.parent / "schema.json").is_file(), "an executable looks beside itself, links resolved"
     assert "[1/3] alpha ... built in N s\n[2/3] beta ... built in N s\n[3/3] gamma ... built in N s\n" in said
     assert said.endswith("tools: ready (3 built in N s)\n")
 

@@ -44,5 +44,7 @@ def test_the_programs_outputs_are_what_the_checks_take() -> None:
 
 
 def test_a_stack_without_outputs_is_told_to_be_brought_up_first() -> None:
-    with pytest.raises(OutputsError, match=r"Stack dev has no output clusterId .*: run `pulumi up` on it first"):
+    with pytest.raises(OutputsError, match=r"Stack dev has no outputs: run `pulumi up` on it first"):
         StackOutputs.of("dev", {})
+    with pytest.raises(OutputsError, match=r"Stack dev has no output clusterId as this version writes it"):
+        StackOutputs.of("dev", {"metrics": []})

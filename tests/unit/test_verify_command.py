@@ -123,7 +123,7 @@ def kubeconfig(content: str) -> Any:
     [
         (pulumi_fails, [], "The outputs of stack dev can't be read: no stack named 'dev' found."),
         (no_pulumi, [], "pulumi is not on PATH: install it"),
-        (no_outputs, [], "Stack dev has no output clusterId as this version writes it: run `pulumi up` on it first."),
+        (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on it first."),
         (no_kubeconfig, [], "No credential for the cluster (Invalid kube-config file."),
         (kubeconfig(""), [], "No credential for the cluster ("),
         (kubeconfig("[]"), [], "No credential for the cluster ("),

@@ -96,6 +96,12 @@ def test_the_steps_go_in_the_guides_order() -> None:
         (DEPLOYMENT, None, PODS_OF, "not found (404)"),
         (DEPLOYMENT, deployment(2), PODS_OF, "1 Ready of 2"),
         (
+            DEPLOYMENT,
+            deployment(0),
+            PODS_OF,
+            "scaled to 0, where an HPA leaves it: `kubectl scale -n default deployment bert --replicas=1` starts it",
+        ),
+        (
             POD_LIST,
             {"items": [pending("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")]},
             PODS_OF,
