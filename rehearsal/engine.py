@@ -14,15 +14,20 @@ from rehearsal.processes import child_environment
 
 
 def select_stack(layout: Layout) -> automation.Stack:
-    """The stack `rehearsal` in the cloud's own backend; it is made at the first use."""
+    """The stack `rehearsal` in the cloud's own backend; it is made at the first use.
+
+    Raises:
+        RehearsalError: the engine refused.
+    """
     environment = child_environment(layout, engine_variables(layout))
-    return automation.create_or_select_stack(
-        STACK,
-        work_dir=str(layout.checkout),
-        opts=automation.LocalWorkspaceOptions(
-            env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))
-        ),
-    )
+    with operation("stack select"):
+        return automation.create_or_select_stack(
+            STACK,
+            work_dir=str(layout.checkout),
+            opts=automation.LocalWorkspaceOptions(
+                env_vars=environment, pulumi_command=automation.PulumiCommand(root=str(layout.cloud))
+            ),
+        )
 
 
 @contextlib.contextmanager
