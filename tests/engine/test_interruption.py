@@ -25,6 +25,7 @@ def tools() -> None:
 
 def at_its_start(job: Command, layout: Layout) -> None:
     job.wait_for("== starting the control plane")
+    wait_until(lambda: strays(layout), "the supervisor starts")
 
 
 def while_the_control_plane_starts(job: Command, layout: Layout) -> None:
