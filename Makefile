@@ -6,6 +6,8 @@
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
+# What pip and others leave there stays in the checkout.
+export TMPDIR = $(CURDIR)/build/tmp
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -47,7 +49,10 @@ clean: ## remove what this checkout made (the built tools stay in the cache fold
 	@if test -e $(READY); then $(PYTHON) -m rehearsal down; fi
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache
 
-$(READY): requirements.txt requirements-dev.txt
+build/tmp:
+	@mkdir -p build/tmp
+
+$(READY): requirements.txt requirements-dev.txt | build/tmp
 	@found=; for candidate in python3.11 python3 python3.12 python3.13 python3.14; do \
 	  if command -v "$$candidate" >/dev/null && "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    found="$$candidate"; break; \
@@ -55,7 +60,7 @@ $(READY): requirements.txt requirements-dev.txt
 	done; \
 	test -n "$$found" || { echo "Python 3.11 or newer is needed: install it and put it on PATH as python3.11 or python3." >&2; exit 1; }; \
 	echo "python: making build/venv with $$found"; \
-	mkdir -p build && "$$found" -m venv --clear build/venv && \
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt || { \
+	"$$found" -m venv --clear build/venv && \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-cache-dir -r requirements-dev.txt || { \
 	  echo "The Python packages could not be installed into build/venv: see the message above; the next run starts over." >&2; exit 1; }
 	@touch $(READY)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import io
 import logging
+import os
 import signal
 import sys
 import threading
 from pathlib import Path
 
 from rehearsal import cloud
+from rehearsal.environment import own_variables, temporary_files_in
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
+from rehearsal.processes import end_with_parent
 from verify import ClusterError
 
 
 def _run(layout: Layout) -> int:
     from rehearsal.main_job import rehearse
 
+    # Whoever kills make means the rehearsal.
+    if "MAKELEVEL" in os.environ:
+        end_with_parent(signal.SIGKILL)
     return rehearse(layout)
 
 
@@ -30,7 +37,8 @@ def _up(layout: Layout) -> int:
     rehearsed_settings(layout.checkout)
     tools = ensure_tools()
     cloud.keep_up(layout, tools)
-    select_stack(layout)
+    with temporary_files_in(layout.temporary):
+        select_stack(layout)
     print("The rehearsal cloud is up; `make rehearse-down` ends it. The environment it needs:\n")
     for name, value in engine_variables(layout).items():
         print(f"  {name}={value}")
@@ -71,9 +79,12 @@ def main() -> int:
     arguments = parser.parse_args()
     layout = Layout()
     threading.excepthook = _without_closed_pipes
+    # Each line when it is written, into a pipe too.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     # As Ctrl-C: children are ended and folders removed on the way out.
-    if arguments.command != "serve":
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ.update(own_variables(layout))
     try:
         if arguments.command == "serve":
             return _serve(layout, arguments.tools)

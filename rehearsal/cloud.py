@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import psutil
 from rehearsal.environment import engine_variables
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
-from rehearsal.processes import child_environment, end_with_parent, sweep
+from rehearsal.processes import TAG, child_environment, end_with_parent, sweep
 
 _START_SECONDS = 90
 _STOP_SECONDS = 40
@@ -53,7 +54,9 @@ def take_down(layout: Layout) -> bool:
     """End the cloud that is kept up; returns whether there was one."""
     supervisor = kept_up(layout)
     if supervisor is None:
-        return bool(sweep(layout))
+        left = bool(sweep(layout)) or layout.cloud.exists()
+        shutil.rmtree(layout.cloud, ignore_errors=True)
+        return left
     _end(layout, supervisor.pid)
     return True
 
@@ -62,7 +65,8 @@ def kept_up(layout: Layout) -> psutil.Process | None:
     """The supervisor of this checkout's cloud, where one runs."""
     try:
         process = psutil.Process(int(layout.pid_file.read_text()))
-        return process if "rehearsal" in process.cmdline() else None
+        # Another process may have got the number since.
+        return process if process.environ().get(TAG) == str(layout.cloud) else None
     except (OSError, ValueError, psutil.Error):
         return None
 
@@ -78,6 +82,7 @@ def _end(layout: Layout, supervisor: int) -> None:
         except psutil.TimeoutExpired:
             process.kill()
     sweep(layout)
+    shutil.rmtree(layout.cloud, ignore_errors=True)
 
 
 def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[bytes]:

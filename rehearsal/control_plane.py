@@ -199,7 +199,7 @@ def _start_prometheus(layout: Layout, tools: Path, processes: Processes) -> None
             f"--web.listen-address={address}",
         ],
     )
-    _wait("Prometheus", processes, lambda: httpx.get(f"http://{address}/-/ready").is_success)
+    _wait("Prometheus", processes, lambda: httpx.get(f"http://{address}/-/ready", trust_env=False).is_success)
 
 
 def _wait_for_api_server(layout: Layout, folder: Path, processes: Processes) -> None:

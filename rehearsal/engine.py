@@ -14,8 +14,13 @@ from rehearsal.processes import child_environment
 
 
 def select_stack(layout: Layout) -> automation.Stack:
-    """The stack `rehearsal` in the cloud's own backend; it is made at the first use."""
-    return automation.create_or_select_stack(STACK, work_dir=str(layout.checkout), opts=engine_options(layout))
+    """The stack `rehearsal` in the cloud's own backend; it is made at the first use.
+
+    Raises:
+        RehearsalError: the engine refused.
+    """
+    with operation("stack select"):
+        return automation.create_or_select_stack(STACK, work_dir=str(layout.checkout), opts=engine_options(layout))
 
 
 def engine_options(layout: Layout) -> automation.LocalWorkspaceOptions:

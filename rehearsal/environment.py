@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from rehearsal.layout import PASSPHRASE, STACK, Layout
+from rehearsal.processes import TAG
+
+_LOOPBACK = "localhost,127.0.0.1,127.0.0.0/8"
 
 
 def engine_variables(layout: Layout) -> dict[str, str]:
@@ -15,6 +21,8 @@ def engine_variables(layout: Layout) -> dict[str, str]:
     python = Path(sys.executable).parent
     return {
         "PATH": os.pathsep.join([str(python), str(layout.commands), os.environ.get("PATH", os.defpath)]),
+        # Without it the engine can't name a user who has no account, as in a container.
+        "USER": os.environ.get("USER") or str(os.getuid()),
         "PULUMI_HOME": str(layout.pulumi_home),
         "PULUMI_BACKEND_URL": f"file://{layout.backend}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
@@ -23,10 +31,38 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_PYTHON_CMD": sys.executable,
         "KUBECONFIG": str(layout.kubeconfig),
+        "KUBECACHEDIR": str(layout.home / "kubectl"),
+        "HELM_CACHE_HOME": str(layout.home / "helm" / "cache"),
+        "HELM_CONFIG_HOME": str(layout.home / "helm" / "config"),
+        "HELM_DATA_HOME": str(layout.home / "helm" / "data"),
+        **_without_proxy(),
         # The Kubernetes provider leaves a kubeconfig with its key in the temporary folder.
         "TMPDIR": str(layout.temporary),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def own_variables(layout: Layout) -> dict[str, str]:
+    """The variables of the rehearsal's own process, which all that it starts inherits."""
+    return {TAG: str(layout.cloud), "PULUMI_HOME": str(layout.pulumi_home), **_without_proxy()}
+
+
+def _without_proxy() -> dict[str, str]:
+    """The user's proxies stay out of what is on loopback."""
+    names = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if not names.endswith(_LOOPBACK):
+        names = ",".join(filter(None, (names, _LOOPBACK)))
+    return {"NO_PROXY": names, "no_proxy": names}
+
+
+@contextlib.contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Let this process make its temporary files in a folder; the cluster's client writes its key into one."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def link_commands(layout: Layout, tools: Path) -> None:

@@ -13,6 +13,7 @@ from pulumi import automation
 
 from rehearsal.cloud import running_cloud
 from rehearsal.engine import operation, select_stack
+from rehearsal.environment import temporary_files_in
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
 from rehearsal.report import draw_timeline, write_result
@@ -60,7 +61,7 @@ def rehearse(layout: Layout) -> int:
         tools = ensure_tools()
     started = time.monotonic()
     _say(f"starting the control plane on {layout.address}")
-    with running_cloud(layout, tools):
+    with running_cloud(layout, tools), temporary_files_in(layout.temporary):
         job.seconds["control_plane"] = round(time.monotonic() - started, 1)
         stack = select_stack(layout)
         _say("pulumi up")

@@ -27,9 +27,9 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def end_with_parent() -> None:
-    """For a child, before its program starts: SIGTERM when its parent is gone."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Let this process get the signal when its parent is gone; a child calls it before its program starts."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def child_environment(layout: Layout, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rehearsal.toolchain import cache_folder
 from verify import Step
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
         samples: at least one, in the order of time.
         metric: name of the HPA's metric.
     """
+    # Where matplotlib keeps its list of the machine's fonts, which takes it seconds to make.
+    os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
     # Imported here: it takes a second, and most commands don't draw.
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

@@ -24,13 +24,13 @@ from rehearsal.adapter_agent import AdapterAgent
 from rehearsal.alicloud.plugin import install_plugin
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane import start_control_plane
-from rehearsal.environment import link_commands, write_environment_file
+from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServers
 from rehearsal.layout import PORTS, Layout
 from rehearsal.load_balancer import LoadBalancers
 from rehearsal.node_pools import NodePools, kwok_node
-from rehearsal.processes import Processes, require_free_ports
+from rehearsal.processes import Processes, require_free_ports, sweep
 from rehearsal.stack_file import rehearsed_settings
 from rehearsal.watch import Cluster
 
@@ -49,21 +49,25 @@ def serve(layout: Layout, tools: Path) -> None:
     settings = rehearsed_settings(layout.checkout)
     cluster_id, region = settings.cluster.id, settings.region
     require_free_ports(layout.address, dataclasses.asdict(PORTS))
-    prepare_folders(layout)
-    layout.pid_file.write_text(str(os.getpid()))
-    try:
-        with Processes(layout) as processes:
-            start_control_plane(layout, tools, processes)
-            store = CloudStore(layout.store)
-            store.create(cluster_id=cluster_id, region=region, version=KUBERNETES_VERSION)
-            arms.write_address(layout, cluster_id, region)
-            install_plugin(layout)
-            _link_kubernetes_plugin(layout, tools)
-            link_commands(layout, tools)
-            write_environment_file(layout)
-            asyncio.run(_simulate(layout, tools, processes, store, region))
-    finally:
-        shutil.rmtree(layout.cloud, ignore_errors=True)
+    with contextlib.ExitStack() as ending:
+        ending.callback(shutil.rmtree, layout.cloud, ignore_errors=True)
+        prepare_folders(layout)
+        # TMPDIR says the same, but for one who asked before the folder was there.
+        ending.enter_context(temporary_files_in(layout.temporary))
+        layout.pid_file.write_text(str(os.getpid()))
+        processes = ending.enter_context(Processes(layout))
+        # The engine and the load of a job that was killed, before the API server waits for them.
+        ending.callback(sweep, layout, os.getpid())
+        ending.callback(layout.pid_file.unlink, missing_ok=True)
+        start_control_plane(layout, tools, processes)
+        store = CloudStore(layout.store)
+        store.create(cluster_id=cluster_id, region=region, version=KUBERNETES_VERSION)
+        arms.write_address(layout, cluster_id, region)
+        install_plugin(layout)
+        _link_kubernetes_plugin(layout, tools)
+        link_commands(layout, tools)
+        write_environment_file(layout)
+        asyncio.run(_simulate(layout, tools, processes, store, region))
 
 
 def prepare_folders(layout: Layout) -> None:
@@ -118,6 +122,8 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
         stopped = asyncio.create_task(ended.wait())
         layout.ready_file.touch()
         done, pending = await asyncio.wait([stopped, *rounds], return_when=asyncio.FIRST_COMPLETED)
+        # No longer up: the next start is not refused, and waits for the end of this process.
+        layout.pid_file.unlink(missing_ok=True)
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)

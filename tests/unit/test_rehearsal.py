@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from rehearsal import inference
+from rehearsal.cloud import kept_up, take_down
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServer
 from rehearsal.layout import Layout
@@ -81,6 +82,32 @@ def test_what_a_killed_rehearsal_left_is_ended_and_nothing_else(tmp_path: Path) 
         for child in children:
             child.kill()
             child.wait()
+
+
+def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
+    mine, other = Layout(tmp_path / "mine"), Layout(tmp_path / "other")
+    mine.cloud.mkdir(parents=True)
+    program = [sys.executable, "-c", "print('up', flush=True); input()"]
+    with subprocess.Popen(
+        program, env={**os.environ, TAG: str(other.cloud)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stdout.readline() == b"up\n"
+        mine.pid_file.write_text(str(process.pid))
+        assert kept_up(mine) is None, "the number went to another checkout's process"
+        other.cloud.mkdir(parents=True)
+        other.pid_file.write_text(str(process.pid))
+        supervisor = kept_up(other)
+        assert supervisor is not None and supervisor.pid == process.pid
+        process.communicate(b"\n")
+
+
+def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.cloud.mkdir(parents=True)
+    layout.kubeconfig.write_text("a key")
+    assert take_down(layout)
+    assert not layout.cloud.exists()
+    assert not take_down(layout), "there is none"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rehearsal import toolchain
@@ -251,6 +252,23 @@ def test_an_interrupted_build_ends_go_and_leaves_no_half_made_executable(
     assert complaint == "interrupted; `make tools` goes on from here\n"
     cache = tmp_path / "cache"
     assert sorted(path.name for path in cache.rglob("*") if path.is_file()) == ["alpha", "lock", "schema.json"]
+
+
+def test_a_killed_build_ends_go_and_the_next_one_goes_on_from_there(
+    interrupted: subprocess.Popen[str], groups: list[Group], go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = psutil.Process(interrupted.pid).children()
+    assert running, "go build of beta"
+    interrupted.kill()
+    _, alive = psutil.wait_procs(running, timeout=10)
+    assert alive == []
+    monkeypatch.delenv("ENDLESS")
+    go.unlink()
+    folder, said = ensure(groups, tmp_path)
+    assert builds(go) == ["beta", "gamma"]
+    assert said.endswith("tools: ready (2 built in N s)\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["alpha", "beta", "gamma", "schema.json"]
+    assert not (tmp_path / "cache" / "build").exists()
 
 
 def test_a_second_process_says_for_whom_it_waits(groups: list[Group], tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""A command of the project as a terminal starts it, watched by what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+PYTHON = "build/venv/bin/python"
+REHEARSAL = (PYTHON, "-m", "rehearsal")
+WITHOUT_LOAD = (
+    PYTHON,
+    "-c",
+    "from rehearsal import __main__ as command, main_job; "
+    "main_job._walk = lambda *_: None; raise SystemExit(command.main())",
+)
+"""The same but for the load and its minute."""
+
+
+class Command:
+    """A command in a process group of its own, which ends with the `with` block at the latest."""
+
+    def __init__(self, arguments: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [str(part) for part in arguments],
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.output = ""
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait_for(self, *texts: str, seconds: float = 150) -> None:
+        """Wait until the output has the texts, one after the other."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has(texts) or not self._reader.is_alive(), seconds)
+            assert self._has(texts), f"{' ... '.join(texts)!r} is not in the output:\n{self.output}"
+
+    def interrupt(self) -> None:
+        """Ctrl-C: SIGINT to the whole group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def end(self, seconds: float = 60) -> int:
+        """Wait for the end; returns the exit code."""
+        code = self.process.wait(seconds)
+        self._reader.join(seconds)
+        return code
+
+    def _has(self, texts: Sequence[str]) -> bool:
+        position = 0
+        for text in texts:
+            found = self.output.find(text, position)
+            if found < 0:
+                return False
+            position = found + len(text)
+        return True
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in iter(self.process.stdout.readline, b""):
+            with self._changed:
+                self.output += line.decode(errors="replace")
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
+    """Wait until the condition holds; `what` names it where it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.1)

@@ -1,0 +1,100 @@
+"""The kubeconfig's key and the token in the Prometheus address are where docs/rehearsal.md says, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from tests.engine import secret_search
+from tests.engine.conftest import SideBySide
+from tests.engine.secret_search import Secret
+
+
+def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
+    """By the names that docs/rehearsal.md gives them; folders whose files it does not name end with a slash."""
+    cloud = f"{checkout.name}/build/rehearsal/cloud/"
+    named = set()
+    for place, secret in found:
+        place = place.removeprefix(cloud)
+        folder = next((folder for folder in ("tmp/", "control-plane/etcd/") if place.startswith(folder)), place)
+        named.add((folder, secret))
+    return named
+
+
+def test_under_load_a_secret_is_only_where_the_table_says(side_by_side: SideBySide) -> None:
+    assert places(side_by_side.under_load, side_by_side.users[0].layout.checkout) == {
+        ("kubeconfig", "key"),
+        ("tmp/", "key"),
+        ("prometheus_api_url", "token"),
+        ("control-plane/etcd/", "token"),
+        ("arguments of prometheus-adapter", "token"),
+    }
+
+
+def test_the_state_and_its_history_have_no_secret(side_by_side: SideBySide) -> None:
+    assert side_by_side.before_destroy == set()
+
+
+def test_nothing_that_a_rehearsal_leaves_has_a_secret(side_by_side: SideBySide) -> None:
+    for name in ("result.json", "timeline.png", "supervisor.log", "logs/prometheus-adapter.log"):
+        assert (side_by_side.users[0].layout.output / name).exists(), "what was searched"
+    assert side_by_side.afterwards == set()
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[bytes, bytes, list[Secret]]:
+    """A kubeconfig, an address, and the secrets in them."""
+    pair = CertificateAuthority("rehearsal").issue("kubernetes-admin")
+    content = kubeconfig("https://127.0.0.1:6443", b"", client_certificate_user(pair))
+    address = b"http://127.0.0.1:9090/api/v1/prometheus/0123456789abcdef0123456789abcdef/1/c1/cn-hangzhou"
+    secrets = [Secret.of_kubeconfig(content.decode()), Secret.of_prometheus_address(address.decode())]
+    assert not any(secret.is_in(bytes(secret.name, "ascii") * 100) for secret in secrets)
+    return content, address, secrets
+
+
+def test_the_search_finds_a_secret_in_each_kind_of_file(
+    planted: tuple[bytes, bytes, list[Secret]], tmp_path: Path
+) -> None:
+    content, address, secrets = planted
+    encoded = next(line.split()[1] for line in content.splitlines() if b"client-key-data" in line)
+    pem = base64.b64decode(encoded)
+    key = {
+        "state.json": json.dumps({"outputs": {"kubeConfig": content.decode()}}).encode(),
+        "state of a Secret.json": json.dumps({"data": {"k": base64.b64encode(content).decode()}}).encode(),
+        "history.json": json.dumps({"key": pem.decode()}).encode(),
+        "a log.log": b"unable to load key: " + pem.splitlines()[1] + b"\n",
+        "tmp123": pem,
+        "tmp124": base64.b64decode(b"".join(pem.splitlines()[1:-1])),
+    }
+    token = {
+        "other.log": b"GET " + address + b"/query 403",
+        "release.json": base64.b64encode(b"--prometheus-url=" + address),
+        "backups/deep/state.json.bak": json.dumps({"url": address.decode()}).encode(),
+    }
+    for name, text in {**key, **token, "innocent.json": b"{}"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(text)
+    found = {(str(path.relative_to(tmp_path)), secret) for path, secret in secret_search.in_files(tmp_path, secrets)}
+    assert found == {*((name, "key") for name in key), *((name, "token") for name in token)}
+
+
+def test_the_search_finds_a_secret_in_a_process(planted: tuple[bytes, bytes, list[Secret]]) -> None:
+    content, address, secrets = planted
+    program = [sys.executable, "-c", "print('up', flush=True); input()"]
+    for shown, arguments, variables in (
+        ("arguments", [f"--prometheus-url={address.decode()}"], {}),
+        ("environment", [], {"KUBECONFIG_CONTENT": base64.b64encode(content).decode()}),
+    ):
+        with subprocess.Popen(
+            [*program, *arguments], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout and process.stdout.readline() == b"up\n"
+            found = set(secret_search.in_processes(secrets))
+            assert {(place.split()[0], secret) for place, secret in found} == {(shown, "token" if arguments else "key")}
+            process.communicate(b"\n")
