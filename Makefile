@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down verify test test-unit lint format tools clean
+.PHONY: help rehearse rehearse-up rehearse-down verify test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -41,6 +41,9 @@ lint: $(READY) ## check format, style and types
 format: $(READY) ## format the code
 	@$(PYTHON) -m ruff format .
 	@$(PYTHON) -m ruff check --fix .
+
+docs: $(READY) ## write the tables of README.md and the keys of Pulumi.yaml from the models
+	@$(PYTHON) -m autoscaling.reference
 
 tools: $(READY) ## build the engine's tools from source, once
 	@$(PYTHON) -m rehearsal.toolchain

@@ -43,7 +43,7 @@ def sentence_of(fault: ErrorDetails) -> str:
     if kind == "missing":
         return f"{key} is missing: set it."
     if kind == "extra_forbidden":
-        allowed = list(_aliases(_model_at(location[:-1])))
+        allowed = list(aliases(_model_at(location[:-1])))
         return f"{key} is no setting: {nearest(str(location[-1]), allowed)}"
     if isinstance(value, str) and value.startswith("<"):
         return f"{key} is {value!r}: fill it in."
@@ -82,15 +82,16 @@ def _reason(fault: ErrorDetails) -> str:
         near = difflib.get_close_matches(str(fault["input"]), allowed, n=1)
         return f"allowed are {', '.join(allowed)}{f'; did you mean {near[0]}?' if near else '.'}"
     if kind == "model_type":
-        return f"a map is expected, with the keys {', '.join(_aliases(_model_at(location)))}."
+        return f"a map is expected, with the keys {', '.join(aliases(_model_at(location)))}."
     if kind in ("int_type", "greater_than_equal", "less_than_equal") and field:
-        return f"a whole number {_limits(field)} is expected."
+        return f"a whole number {limits(field)} is expected."
     if kind in _EXPECTED:
         return f"{_EXPECTED[kind]}."
     return f"{fault['msg'].removeprefix('Value error, ')}."
 
 
-def _limits(field: FieldInfo) -> str:
+def limits(field: FieldInfo) -> str:
+    """What a whole number may be, such as `from 1 to 65535` or `of at least 1`."""
     constraints = [*field.metadata, *(one for argument in get_args(field.annotation) for one in _metadata(argument))]
     low = next((one.ge for one in constraints if isinstance(one, Ge)), None)
     high = next((one.le for one in constraints if isinstance(one, Le)), None)
@@ -110,21 +111,23 @@ def _field_at(location: _Location) -> FieldInfo | None:
         field = next((info for info in model.model_fields.values() if info.alias == name), None)
         if field is None or position == len(names) - 1:
             return field
-        model = next(_models(field.annotation))
+        model = next(models(field.annotation))
     return None
 
 
 def _model_at(location: _Location) -> type[BaseModel]:
     field = _field_at(location)
-    return next(_models(field.annotation)) if field else Settings
+    return next(models(field.annotation)) if field else Settings
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in an annotation, such as that of `list[Service]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
-        yield from _models(argument)
+        yield from models(argument)
 
 
-def _aliases(model: type[BaseModel]) -> Iterator[str]:
+def aliases(model: type[BaseModel]) -> Iterator[str]:
+    """The model's keys, as users write them."""
     return (str(info.alias) for info in model.model_fields.values())

@@ -1,5 +1,7 @@
 """The stack's configuration as strict, typed models; each default stands here and nowhere else.
 
+The docstring of a field, or else of its model, is its description in README.md and Pulumi.yaml: `make docs`.
+
 The models check one value at a time; `autoscaling.cross_checks` has what holds between values. The example of a
 required field is also its stand-in where the user's value is wrong, so that the rest can still be checked.
 """
@@ -123,7 +125,12 @@ Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
 
 class _Model(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=False
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=False,
+        use_attribute_docstrings=True,
     )
 
 
@@ -131,35 +138,44 @@ class Cluster(_Model):
     """The ACK cluster, which exists already."""
 
     id: Annotated[Text, Field(examples=["c0"])]
+    """Id of the cluster."""
 
 
 class PoolLimits(_Model):
     """Between how many nodes the pool's autoscaler moves."""
 
     min: Annotated[int, BeforeValidator(_digits), Field(ge=0, le=1000)] = 0
+    """Fewest nodes."""
     max: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LIMITS_MAX_NODES, examples=[1])]
+    """Most nodes."""
 
 
 class SystemDisk(_Model):
     """System disk of each node."""
 
     category: Literal["cloud_efficiency", "cloud_ssd", "cloud_essd", "cloud_auto"] = "cloud_essd"
+    """Kind of disk."""
     size_gib: Annotated[int, BeforeValidator(_digits), Field(ge=40, le=500, alias="sizeGiB")] = 120
+    """Size of the disk."""
 
 
 class GpuNodePool(_Model):
     """The pool of GPU nodes: a fixed size, or limits for its autoscaler."""
 
     name: Name = "gpu"
+    """Name of the pool."""
     instance_types: Annotated[
         list[InstanceTypeName], Field(min_length=1, max_length=10, examples=[["ecs.gn6i-c4g1.xlarge"]])
     ]
+    """GPU instance types, all with the same number of GPUs; at most 10."""
     vswitch_ids: Annotated[list[Text] | None, Field(min_length=1)] = None
-    """None: the cluster's own."""
+    """vSwitches of the nodes; by default the cluster's own."""
     size: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LIMITS_MAX_NODES)] | None = None
+    """A fixed number of nodes, instead of `autoscaling`."""
     autoscaling: PoolLimits | None = None
+    """Limits for the pool's autoscaler, instead of `size`."""
     gpus_per_node: Count | None = None
-    """None: as in the table of instance types."""
+    """For an instance type that the table of instance types lacks."""
     system_disk: SystemDisk = SystemDisk()
 
 
@@ -167,6 +183,7 @@ class Prometheus(_Model):
     """Who owns the cluster's Managed Prometheus."""
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
+    """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
 
 
 class MetricsAdapter(_Model):
@@ -175,53 +192,67 @@ class MetricsAdapter(_Model):
     chart: Text = ADAPTER_CHART
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
+    """The guide's rules with their faults mended, or its own two lists."""
     relist_interval: Annotated[str, AfterValidator(_relist_interval)] = "1m"
+    """How often the adapter looks for new series, such as 30s; from Prometheus' scrape interval to 20m."""
 
 
 class Probe(_Model):
     """A request by which `verify` sees that the service works."""
 
     path: Annotated[str, AfterValidator(_path)] = "/predict?query=Music"
+    """Path of the request by which `make verify` sees that the service works."""
     answer: Text = "PlayMusic"
+    """What it answers."""
 
 
 class ScalingPolicy(_Model):
     """At most `value` pods, or percent of the pods, more or fewer in `periodSeconds`."""
 
     type: Annotated[Literal["Pods", "Percent"], Field(examples=["Pods"])]
+    """What `value` counts."""
     value: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=10000, examples=[1])]
+    """Pods, or percent of the pods."""
     period_seconds: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=1800, examples=[15])]
+    """The time in which at most that many are added or taken away."""
 
 
 class ScaleUp(_Model):
     """How fast replicas are added; by default Kubernetes' own documented limits."""
 
     stabilization_window_seconds: Window = 0
+    """How many seconds the metric must ask for more replicas before they are added."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Pods", value=4, periodSeconds=15),
         ScalingPolicy(type="Percent", value=100, periodSeconds=15),
     ]
+    """The one that allows most counts; by default Kubernetes' own."""
 
 
 class ScaleDown(_Model):
     """How fast replicas are taken away."""
 
     stabilization_window_seconds: Window = 300
+    """How many seconds the metric must ask for fewer replicas before they are taken away."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Percent", value=100, periodSeconds=15)
     ]
+    """As for `scaleUp`."""
 
 
 class Autoscaler(_Model):
     """The HPA of a service."""
 
     name: Name | None = None
-    """None: `<service>-hpa`."""
+    """Name of the HPA; by default `<name of the service>-hpa`."""
     metric: Text = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+    """One of the metrics below."""
     target: Annotated[Decimal, BeforeValidator(_number), Field(gt=0, decimal_places=3)] = Decimal(20)
     """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
     min_replicas: Count = 1
+    """Fewest replicas."""
     max_replicas: Count = 10
+    """Most replicas; their GPUs must fit into the pool."""
     scale_up: ScaleUp = ScaleUp()
     scale_down: ScaleDown = ScaleDown()
 
@@ -241,11 +272,17 @@ class Service(_Model):
     """An inference service: Deployment, Service of type LoadBalancer, and HPA."""
 
     name: Annotated[Name, AfterValidator(_service_name), Field(examples=["service"])]
+    """Name of the Deployment; the Service is `<name>-svc`."""
     namespace: Name = "default"
+    """Namespace of the service."""
     image: Annotated[Text, Field(examples=["image"])]
+    """Image of the container."""
     container_name: Name = "server"
+    """Name of the container."""
     container_port: Port = 80
+    """Where the container listens."""
     port: Port = 80
+    """Where the load balancer listens."""
     gpus: Count = 1
     """Whole GPUs of each pod."""
     probe: Probe = Probe()
@@ -266,6 +303,7 @@ class Settings(_Model):
     """All that a stack can set, under the namespace of the project."""
 
     region: Annotated[Region, Field(examples=["cn-hangzhou"])]
+    """Region of the cluster, such as cn-hangzhou."""
     cluster: Annotated[Cluster, Field(examples=[{"id": "c0"}])]
     gpu_node_pool: Annotated[
         GpuNodePool, Field(examples=[{"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "autoscaling": {"max": 1}}])
@@ -273,6 +311,7 @@ class Settings(_Model):
     prometheus: Prometheus = Prometheus()
     metrics_adapter: MetricsAdapter = MetricsAdapter()
     services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
+    """The inference services, as a list."""
     wait_for_metrics: Annotated[str, AfterValidator(_wait)] = "5m"
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""

@@ -1,0 +1,147 @@
+"""The tables of settings and metrics in README.md, and the keys in Pulumi.yaml, from the models: `make docs`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from autoscaling.adapter_rules import effective_range, exposed_resources
+from autoscaling.faults import aliases, limits, models
+from autoscaling.gpu_metrics import GpuMetric, catalogue
+from autoscaling.settings_model import Settings
+
+_CHECKOUT = Path(__file__).parents[1]
+_LONGEST_LIST = 4
+"""The README's table spares the reader longer lists of allowed values; an error shows them."""
+
+
+def documents() -> dict[Path, str]:
+    """Each file with a part that is written from the models, as it should be."""
+    readme, project = _CHECKOUT / "README.md", _CHECKOUT / "Pulumi.yaml"
+    tables = {"settings": settings_table(), "metrics": metrics_table()}
+    text = readme.read_text()
+    for name, table in tables.items():
+        text = _replaced(text, f"<!-- {name}: written by make docs -->", table, f"<!-- end of {name} -->")
+    keys = _replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys")
+    return {readme: text, project: keys}
+
+
+def settings_table() -> str:
+    """Every setting as a row of Markdown."""
+    rows = ["| key | what | allowed | default |", "|---|---|---|---|"]
+    return "\n".join([*rows, *_settings(Settings, "")])
+
+
+def metrics_table() -> str:
+    """Every metric of the catalogue as a row of Markdown."""
+    rows = ["| metric | what | unit | with the guide's own rules |", "|---|---|---|---|"]
+    for metric in catalogue().metrics:
+        rows.append(f"| `{metric.name}` | {metric.meaning} | {metric.unit} | {_with_the_guides_rules(metric)} |")
+    return "\n".join(rows)
+
+
+def config_keys() -> str:
+    """The keys under `config` of Pulumi.yaml."""
+    keys = {}
+    for field in Settings.model_fields.values():
+        description = _description(field)
+        if inner := next(models(field.annotation), None):
+            description += f". Keys: {', '.join(aliases(inner))}"
+        key: dict[str, Any] = {"description": description}
+        if not field.is_required():
+            # An engine without a default calls for a value.
+            key["default"] = {} if isinstance(field.default, BaseModel) else field.default
+        keys[f"ackgpu:{field.alias}"] = key
+    text = yaml.safe_dump(keys, allow_unicode=True, sort_keys=False, width=1000)
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for field in model.model_fields.values():
+        key = f"{prefix}{field.alias}"
+        inner = next(models(field.annotation), None)
+        # Required maps, and those with defaults in them, say all in the rows of their keys.
+        if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
+            yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
+        if inner:
+            yield from _settings(inner, f"{key}[]." if get_origin(field.annotation) is list else f"{key}.")
+
+
+def _description(field: FieldInfo) -> str:
+    inner = next(models(field.annotation), None)
+    text = field.description or (inner.__doc__ if inner else None)
+    if not text:
+        raise ValueError(f"{field.alias} of {Settings.__module__} needs a docstring.")
+    return " ".join(text.split()).rstrip(".")
+
+
+def _allowed(field: FieldInfo) -> str:
+    kinds = set(_kinds(field.annotation))
+    choices = [str(choice) for choice in kinds if isinstance(choice, str)]
+    if choices:
+        ordered = [str(choice) for choice in _kinds(field.annotation)]
+        return ", ".join(f"`{choice}`" for choice in ordered) if len(choices) <= _LONGEST_LIST else ""
+    if bool in kinds:
+        return "`true`, `false`"
+    if Decimal in kinds:
+        return "above 0"
+    return limits(field).removeprefix("from ").removeprefix("of ") if int in kinds else ""
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The types, or the literal values, that an annotation is made of."""
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    elif hasattr(annotation, "__metadata__"):
+        yield from _kinds(annotation.__origin__)
+    elif arguments := get_args(annotation):
+        for argument in arguments:
+            yield from _kinds(argument)
+    elif annotation is not type(None):
+        yield annotation
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default is None:
+        return ""
+    value = field.default
+    if isinstance(value, list):
+        plain = [one.model_dump(by_alias=True) for one in value]
+        value = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=1000).strip()
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _with_the_guides_rules(metric: GpuMetric) -> str:
+    if "pods" not in exposed_resources(metric, "seed"):
+        return "of nodes only, so that no HPA can use it"
+    low, high = effective_range(metric, "seed")
+    return "as here" if (low, high) == effective_range(metric, "hardened") else f"{low:g} to {high:g}"
+
+
+def _replaced(text: str, begin: str, body: str, end: str) -> str:
+    between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.DOTALL | re.MULTILINE)
+    replaced, found = between.subn(lambda _: f"{body}\n", text)
+    if found != 1:
+        raise ValueError(f"one pair of lines {begin!r} and {end!r} is expected, and {found} are there.")
+    return replaced
+
+
+def main() -> None:
+    """Write what differs."""
+    for path, text in documents().items():
+        if path.read_text() != text:
+            path.write_text(text)
+            print(f"{path.name}: written")
+
+
+if __name__ == "__main__":
+    main()

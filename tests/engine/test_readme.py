@@ -1,0 +1,160 @@
+"""README.md, command by command: bash runs each as it stands there, and what it prints is what is promised there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from PIL import Image
+
+from rehearsal.layout import CHECKOUT, STACK, Layout
+from tests.readme import Command, commands
+
+README = commands()
+_END = "--- the exit code is"
+
+
+class Shell:
+    """One bash for all commands, as a user has it."""
+
+    def __init__(self, folder: Path) -> None:
+        # What a `make` around the tests hands down is not the user's.
+        ours = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KUBECONFIG")
+        environment = {name: value for name, value in os.environ.items() if name not in ours and "PULUMI" not in name}
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=folder,
+            env={**environment, "PULUMI_SKIP_CONFIRMATIONS": "true"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def answer(self, line: str) -> tuple[int, str]:
+        """The exit code of a command, and all that it printed; the user answers it with yes."""
+        assert self._bash.stdin and self._bash.stdout
+        self._bash.stdin.write(f'{{ {line}\n}} <<< yes; printf "\\n{_END} $?\\n"\n')
+        self._bash.stdin.flush()
+        printed: list[str] = []
+        for text in self._bash.stdout:
+            if text.startswith(_END):
+                return int(text.removeprefix(_END)), "".join(printed)
+            printed.append(text)
+        raise AssertionError(f"bash ended at {line}: {''.join(printed)}")
+
+    def run(self, line: str) -> str:
+        code, output = self.answer(line)
+        assert code == 0, f"$ {line}\n{output}"
+        return output
+
+    def walk(self, steps: Sequence[Command]) -> None:
+        """Run each command, which must succeed and keep its promise."""
+        for step in steps:
+            output = self.run(step.line)
+            assert step.keeps(output), f"$ {step.line}\n{output}\n--- promised is\n{step.promise}"
+
+    def close(self) -> None:
+        self._bash.communicate()
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Path:
+    """A copy of the checkout, with the packages that are installed already."""
+    copy = CHECKOUT / "build" / "readme" / "somebody's"
+    shutil.rmtree(copy.parent, ignore_errors=True)
+    shutil.copytree(CHECKOUT, copy, ignore=shutil.ignore_patterns("build", ".*_cache", "__pycache__", ".git"))
+    for requirements in copy.glob("requirements*.txt"):
+        # Older than what is installed, or make would install again.
+        os.utime(requirements, (0, 0))
+    (copy / "build").mkdir()
+    (copy / "build" / "venv").symlink_to(CHECKOUT / "build" / "venv")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def shell(checkout: Path) -> Iterator[Shell]:
+    shell = Shell(checkout)
+    try:
+        yield shell
+        shell.run("make rehearse-down")
+    finally:
+        shell.close()
+
+
+def test_the_main_command_ends_as_promised_and_leaves_its_report(shell: Shell, checkout: Path) -> None:
+    rehearse, test = README["The two commands"]
+    # The other one is what runs this.
+    assert test.line == "make test"
+    shell.walk([rehearse])
+    with Image.open(checkout / "build" / "rehearsal" / "timeline.png") as picture:
+        assert picture.size == (1200, 900)
+    assert (checkout / "build" / "rehearsal" / "result.json").is_file()
+
+
+def test_by_hand_on_the_rehearsal_cloud(shell: Shell) -> None:
+    *steps, end = README["By hand on the rehearsal cloud"]
+    assert end.line == "make rehearse-down"
+    shell.walk(steps)
+
+
+def test_on_ack(shell: Shell, checkout: Path) -> None:
+    """The rehearsal cloud takes the place of the account; all else is the way of an ACK stack."""
+    unit_tests, init, refused, *steps = README["On ACK"]
+    # It is what runs the unit tests.
+    assert unit_tests.line == "make test-unit"
+    shell.run("unset PULUMI_STACK PULUMI_BACKEND_URL; export PULUMI_CONFIG_PASSPHRASE='of the team'")
+    shell.run("mkdir build/old build/new; pulumi login file://$PWD/build/old")
+    shell.walk([init])
+    code, output = shell.answer(refused.line)
+    assert code != 0
+    assert refused.keeps(output), output
+    fill_in(checkout)
+    shell.walk(steps)
+
+
+def test_a_lock_is_removed_the_key_changed_and_the_stack_moved_and_forgotten(shell: Shell, checkout: Path) -> None:
+    cancel, refresh, *steps = README["State, lock and secrets"]
+    leave_a_lock(shell)
+    code, output = shell.answer(refresh.line)
+    assert code != 0
+    assert "locked by 1 lock(s)" in output
+    shell.walk([cancel, refresh])
+    for step in steps:
+        shell.walk([replace(step, line=re.sub(r"<the (old|new) backend>", r"file://$PWD/build/\1", step.line))])
+        if "change-secrets-provider" in step.line:
+            shell.run("export PULUMI_CONFIG_PASSPHRASE=yes")
+    key = yaml.safe_load(Layout(checkout).kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
+    assert [file for file in checkout.glob("build/*/.pulumi/**/*") if file.is_file() and key in file.read_text()] == []
+    shell.run("pulumi login file://$PWD/build/new; pulumi stack select dev; pulumi preview --expect-no-changes")
+    shell.run("pulumi destroy")
+
+
+def test_the_end(shell: Shell) -> None:
+    shell.walk(README["By hand on the rehearsal cloud"][-1:])
+
+
+def fill_in(checkout: Path) -> None:
+    """Fill in Pulumi.dev.yaml with what there is on the rehearsal cloud."""
+    path = checkout / "Pulumi.dev.yaml"
+    stack: dict[str, Any] = yaml.safe_load(path.read_text())
+    there = yaml.safe_load((checkout / f"Pulumi.{STACK}.yaml").read_text())["config"]
+    stack["config"].update({key: there[key] for key in there if key.startswith("ackgpu:")})
+    path.write_text(yaml.safe_dump(stack))
+
+
+def leave_a_lock(shell: Shell) -> None:
+    """Kill a `pulumi`, and what it has started, while it holds the lock."""
+    shell.run(
+        "set -m; pulumi refresh >/dev/null 2>&1 &\n"
+        'until find build/old/.pulumi/locks -name "*.json" 2>/dev/null | grep -q .; do :; done\n'
+        'kill -KILL -- "-$!"; wait; set +m'
+    )

@@ -1,0 +1,107 @@
+"""The workflows and the updates of what is pinned: they run elsewhere, so that here at least their words are held."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rehearsal.tool_groups import read_groups
+
+CHECKOUT = Path(__file__).parents[2]
+WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))
+RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
+
+
+def workflow(path: Path) -> dict[Any, Any]:
+    content = yaml.safe_load(path.read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    return [step for job in workflow(path)["jobs"].values() for step in job["steps"]]
+
+
+def test_there_are_checks_and_a_preview() -> None:
+    assert [path.name for path in WORKFLOWS] == ["checks.yml", "preview.yml"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_action_is_pinned_by_its_commit_and_says_which_version_that_is(path: Path) -> None:
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_has_no_right_but_what_a_job_names(path: Path) -> None:
+    assert workflow(path)["permissions"] == {}
+    for job in workflow(path)["jobs"].values():
+        assert job.get("permissions", {}) in ({}, {"contents": "read"})
+    for step in steps(path):
+        if "checkout@" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_ci_runs_what_a_change_must_pass_and_nothing_else_of_make() -> None:
+    run = [step["run"] for step in steps(CHECKOUT / ".github" / "workflows" / "checks.yml") if "run" in step]
+    assert run == ["make lint", "make tools", "make test"]
+    gate = re.findall(r"^make .*", (CHECKOUT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert set(gate) < set(run)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_target_that_ci_calls_is_there(path: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    called = [name for step in steps(path) for name in re.findall(r"\bmake ([\w-]+)", step.get("run", ""))]
+    assert called
+    assert set(called) <= set(targets)
+
+
+def test_secrets_are_where_the_account_is_used_and_nowhere_else() -> None:
+    with_secrets = [step for path in WORKFLOWS for step in steps(path) if "${{ secrets." in json.dumps(step)]
+    assert [step["run"] for step in with_secrets] == ["pulumi preview --stack dev --diff --non-interactive"]
+    for path in WORKFLOWS:
+        # PyYAML reads the key `on` as true.
+        assert "pull_request_target" not in workflow(path)[True]
+
+
+def test_the_engine_that_previews_is_the_one_that_is_rehearsed(tmp_path: Path) -> None:
+    [step] = [step for step in steps(CHECKOUT / ".github" / "workflows" / "preview.yml") if step.get("id") == "engine"]
+    output = tmp_path / "output"
+    environment = {**os.environ, "GITHUB_OUTPUT": str(output)}
+    subprocess.run(["bash", "-c", step["run"]], cwd=CHECKOUT, env=environment, check=True)
+    [engine] = [group for group in read_groups() if "pulumi" in group.binaries]
+    assert output.read_text() == f"version={engine.version.removeprefix('v')}\n"
+
+
+def updates(path: str) -> list[dict[str, Any]]:
+    """The rules of Renovate for a file."""
+    rules = RENOVATE["packageRules"]
+    return [rule for rule in rules if any(fnmatch(path, glob) for glob in rule.get("matchFileNames", []))]
+
+
+@pytest.mark.parametrize("module", sorted((CHECKOUT / "tools").glob("*/go.mod")), ids=lambda module: module.parent.name)
+def test_updates_of_a_tool_are_grouped_or_refused(module: Path) -> None:
+    [rule] = updates(str(module.relative_to(CHECKOUT)))
+    assert rule.get("groupName") or rule["enabled"] is False
+
+
+def test_updates_cover_the_python_packages_and_the_actions() -> None:
+    assert set(RENOVATE["enabledManagers"]) == {"pip_requirements", "gomod", "github-actions"}
+    for file in CHECKOUT.glob("requirements*.txt"):
+        assert updates(file.name), file.name
+
+
+def test_updates_name_only_files_that_are_there() -> None:
+    named = [file for rule in RENOVATE["packageRules"] for file in rule.get("matchFileNames", [])]
+    assert [file for file in named if not (CHECKOUT / file).is_file()] == []
