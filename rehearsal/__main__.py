@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import sys
-import threading
 from pathlib import Path
 
 from rehearsal import cloud
-from rehearsal.errors import RehearsalError
+from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
 from rehearsal.layout import Layout
-from verify import ClusterError
 
 
 def _run(layout: Layout) -> int:
@@ -53,12 +50,6 @@ def _serve(layout: Layout, tools: Path) -> int:
     return 0
 
 
-def _without_closed_pipes(failure: threading.ExceptHookArgs) -> None:
-    # On Ctrl-C the Automation API's reader threads find their pipes closed, which is no news to anybody.
-    if failure.exc_type is not ValueError:
-        threading.__excepthook__(failure)
-
-
 def main() -> int:
     """Run one command; a `RehearsalError` becomes its sentence and exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m rehearsal")
@@ -70,20 +61,10 @@ def main() -> int:
     serve.add_argument("--tools", type=Path, required=True)
     arguments = parser.parse_args()
     layout = Layout()
-    threading.excepthook = _without_closed_pipes
-    # As Ctrl-C: children are ended and folders removed on the way out.
-    if arguments.command != "serve":
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        if arguments.command == "serve":
-            return _serve(layout, arguments.tools)
-        return {"run": _run, "up": _up, "down": _down}[arguments.command](layout)
-    except (RehearsalError, ClusterError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    if arguments.command == "serve":
+        return exit_code_of(lambda: _serve(layout, arguments.tools))
+    sigterm_as_ctrl_c()
+    return exit_code_of(lambda: {"run": _run, "up": _up, "down": _down}[arguments.command](layout))
 
 
 if __name__ == "__main__":

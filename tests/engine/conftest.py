@@ -14,21 +14,12 @@ from kubernetes import client, config
 from pulumi import automation
 
 from rehearsal.alicloud.store import CloudStore
+from rehearsal.checkout_copy import copy_checkout
 from rehearsal.cloud import running_cloud
 from rehearsal.engine import select_stack
 from rehearsal.layout import CHECKOUT, STACK, Layout
 from rehearsal.toolchain import ensure_tools
 from verify import StackOutputs
-
-_COPIED = (
-    "__main__.py",
-    "Pulumi.yaml",
-    f"Pulumi.{STACK}.yaml",
-    "autoscaling",
-    "components",
-    "rehearsal",
-    "verify",
-)
 
 
 @dataclass
@@ -73,13 +64,7 @@ def rehearsal() -> Iterator[Rehearsal]:
     tools = ensure_tools()
     copy = CHECKOUT / "build" / "engine" / "un été à Hangzhou 杭州"
     shutil.rmtree(copy.parent, ignore_errors=True)
-    copy.mkdir(parents=True)
-    for name in _COPIED:
-        source = CHECKOUT / name
-        if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(source, copy / name)
+    copy_checkout(copy)
     layout = Layout(copy)
     with running_cloud(layout, tools):
         stack = select_stack(layout)
