@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down verify test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down verify bench test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -24,6 +24,9 @@ rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
 	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
+
+bench: $(READY) ## measure the program against a flat one, in 20 minutes, and write docs/bench.md
+	@$(PYTHON) -m bench
 
 test: $(READY) ## run all tests
 	@$(PYTHON) -m pytest tests/unit -n auto

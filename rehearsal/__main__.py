@@ -8,15 +8,13 @@ import logging
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from rehearsal import cloud
+from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
 from rehearsal.environment import own_variables, temporary_files_in
-from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.processes import end_with_parent
-from verify import ClusterError
 
 
 def _run(layout: Layout) -> int:
@@ -61,12 +59,6 @@ def _serve(layout: Layout, tools: Path) -> int:
     return 0
 
 
-def _without_closed_pipes(failure: threading.ExceptHookArgs) -> None:
-    # On Ctrl-C the Automation API's reader threads find their pipes closed, which is no news to anybody.
-    if failure.exc_type is not ValueError:
-        threading.__excepthook__(failure)
-
-
 def main() -> int:
     """Run one command; a `RehearsalError` becomes its sentence and exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m rehearsal")
@@ -78,23 +70,14 @@ def main() -> int:
     serve.add_argument("--tools", type=Path, required=True)
     arguments = parser.parse_args()
     layout = Layout()
-    threading.excepthook = _without_closed_pipes
     # Each line when it is written, into a pipe too.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    # As Ctrl-C: children are ended and folders removed on the way out.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sigterm_as_ctrl_c()
     os.environ.update(own_variables(layout))
-    try:
-        if arguments.command == "serve":
-            return _serve(layout, arguments.tools)
-        return {"run": _run, "up": _up, "down": _down}[arguments.command](layout)
-    except (RehearsalError, ClusterError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    if arguments.command == "serve":
+        return exit_code_of(lambda: _serve(layout, arguments.tools))
+    return exit_code_of(lambda: {"run": _run, "up": _up, "down": _down}[arguments.command](layout))
 
 
 if __name__ == "__main__":

@@ -4,36 +4,15 @@ from __future__ import annotations
 
 import shutil
 
+from rehearsal.checkout_copy import copy_checkout
 from rehearsal.cloud import take_down
-from rehearsal.layout import CHECKOUT, STACK, Layout
-
-_COPIED = (
-    "Makefile",
-    "__main__.py",
-    "Pulumi.yaml",
-    f"Pulumi.{STACK}.yaml",
-    "requirements.txt",
-    "requirements-dev.txt",
-    "autoscaling",
-    "components",
-    "rehearsal",
-    "tools",
-    "verify",
-)
+from rehearsal.layout import CHECKOUT, Layout
 
 
-def copy_checkout(name: str) -> Layout:
-    """A fresh copy in a folder of that name, with this checkout's venv: `make` finds everything ready."""
+def fresh_checkout(name: str) -> Layout:
+    """A copy in a folder of that name, where a cloud of an earlier one is ended."""
     copy = CHECKOUT / "build" / "engine" / name
     take_down(Layout(copy))
     shutil.rmtree(copy, ignore_errors=True)
-    (copy / "build").mkdir(parents=True)
-    (copy / "build" / "venv").symlink_to(CHECKOUT / "build" / "venv")
-    for part in _COPIED:
-        source = CHECKOUT / part
-        if source.is_dir():
-            shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            # With its time, by which make sees that the venv is newer.
-            shutil.copy2(source, copy / part)
+    copy_checkout(copy)
     return Layout(copy)

@@ -22,7 +22,7 @@ from rehearsal.engine import select_stack
 from rehearsal.layout import CHECKOUT, STACK, Layout
 from rehearsal.toolchain import ensure_tools
 from tests.engine import secret_search
-from tests.engine.checkout import copy_checkout
+from tests.engine.checkout import fresh_checkout
 from tests.engine.command import WITHOUT_LOAD, Command, wait_until
 from tests.engine.secret_search import Secret
 from verify import StackOutputs
@@ -68,7 +68,7 @@ class Rehearsal:
 @pytest.fixture(scope="session")
 def rehearsal() -> Iterator[Rehearsal]:
     tools = ensure_tools()
-    layout = copy_checkout("un été à Hangzhou 杭州")
+    layout = fresh_checkout("un été à Hangzhou 杭州")
     with running_cloud(layout, tools):
         stack = select_stack(layout)
         yield Rehearsal(layout, tools, stack, config.new_client_from_config(str(layout.kubeconfig)))
@@ -117,7 +117,7 @@ class SideBySide:
 @pytest.fixture(scope="session")
 def checkout() -> Layout:
     """A copy of the checkout whose rehearsals are interrupted, before one of them is carried through."""
-    return copy_checkout("premier à Hangzhou 杭州")
+    return fresh_checkout("premier à Hangzhou 杭州")
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +126,7 @@ def side_by_side(checkout: Layout) -> SideBySide:
     first = _user(checkout, tools, cache=".cache/ackgpu")
     # Proxies that can't be reached, a folder for each kind of file, and credentials of another cluster.
     second = _user(
-        copy_checkout("second à Hangzhou 杭州"),
+        fresh_checkout("second à Hangzhou 杭州"),
         tools,
         cache="caches/ackgpu",
         XDG_CACHE_HOME="caches",

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-OURS = {"autoscaling", "components", "rehearsal", "verify"}
+OURS = {"autoscaling", "bench", "components", "rehearsal", "verify"}
 ALLOWED = {
     "autoscaling": {"autoscaling"},
     # `up` ends with the checks that `make verify` makes.
     "components": {"components", "autoscaling", "verify"},
     "verify": {"verify"},
     "rehearsal": {"rehearsal", "autoscaling", "verify"},
+    "bench": {"bench", "rehearsal", "autoscaling"},
+    "bench/flat": set(),
 }
 
 

@@ -1,0 +1,152 @@
+"""The resources that the program registers, written out by hand: no components, no settings, no checks of their own."""
+
+import pulumi
+import pulumi_alicloud as alicloud
+import pulumi_kubernetes as kubernetes
+from pulumi_kubernetes.autoscaling import v2
+
+config = pulumi.Config()
+count = config.require_int("services")
+cluster_id = config.require("clusterId")
+
+account = alicloud.Provider("alicloud", region=config.require("region"))
+lookup = pulumi.InvokeOutputOptions(provider=account)
+cluster = alicloud.cs.get_clusters_output(ids=[cluster_id], enable_details=True, opts=lookup).clusters[0]
+credential = alicloud.cs.get_cluster_credential_output(cluster_id=cluster.cluster_id, opts=lookup)
+in_cluster = kubernetes.Provider(
+    "cluster-kubernetes",
+    kubeconfig=pulumi.Output.secret(credential.kube_config),
+    cluster_identifier=cluster_id,
+    enable_server_side_apply=True,
+)
+
+pool = alicloud.cs.NodePool(
+    "gpu-nodes",
+    cluster_id=cluster.cluster_id,
+    node_pool_name="gpu",
+    vswitch_ids=cluster.vswitch_ids,
+    instance_types=["ecs.gn6v-c8g1.2xlarge"],
+    scaling_config={"enable": True, "type": "gpu", "min_size": 1, "max_size": 10 * count},
+    system_disk_category="cloud_essd",
+    system_disk_size=120,
+    labels=[{"key": "ack.node.gpu.schedule", "value": "default"}],
+    opts=pulumi.ResourceOptions(provider=account, ignore_changes=["desiredSize"]),
+)
+
+instance = alicloud.arms.Prometheus(
+    "prometheus-instance",
+    cluster_type="aliyun-cs",
+    cluster_id=cluster.cluster_id,
+    grafana_instance_id="free",
+    opts=pulumi.ResourceOptions(provider=account),
+)
+prometheus = alicloud.arms.get_prometheus_output(
+    ids=pulumi.Output.all(cluster.cluster_id),
+    enable_details=True,
+    opts=pulumi.InvokeOutputOptions(provider=account, depends_on=[instance]),
+)
+
+adapter = kubernetes.helm.v3.Release(
+    "adapter-release",
+    name="ack-alibaba-cloud-metrics-adapter",
+    namespace="kube-system",
+    chart="./rehearsal/chart",
+    timeout=300,
+    values={
+        "AlibabaCloudMetricsAdapter": {
+            "prometheus": {
+                "enabled": True,
+                "url": pulumi.Output.secret(prometheus.prometheis[0].http_api_intra_url),
+                "logLevel": 5,
+                "metricsRelistInterval": "5s",
+                "adapter": {"rules": {"default": False, "custom": config.require_object("rules")}},
+            }
+        }
+    },
+    opts=pulumi.ResourceOptions(provider=in_cluster),
+)
+
+addresses = []
+for index in range(count):
+    name = f"service-{index}"
+    labels = {"app": name}
+    deployment = kubernetes.apps.v1.Deployment(
+        f"{name}-deployment",
+        metadata={"name": name, "namespace": "default", "labels": labels},
+        spec={
+            "selector": {"match_labels": labels},
+            "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+            "progress_deadline_seconds": 1800,
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "bert-container",
+                            "image": "registry.cn-hangzhou.aliyuncs.com/ai-samples/bert-intent-detection:1.0.1",
+                            "ports": [{"container_port": 80}],
+                            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                        }
+                    ]
+                },
+            },
+        },
+        opts=pulumi.ResourceOptions(
+            provider=in_cluster,
+            depends_on=[pool],
+            ignore_changes=["spec.replicas"],
+            custom_timeouts=pulumi.CustomTimeouts(create="30m", update="30m"),
+        ),
+    )
+    service = kubernetes.core.v1.Service(
+        f"{name}-service",
+        metadata={"name": f"{name}-svc", "namespace": "default", "labels": labels},
+        spec={
+            "type": "LoadBalancer",
+            "selector": labels,
+            "ports": [{"name": "http", "protocol": "TCP", "port": 8080, "target_port": 80}],
+        },
+        opts=pulumi.ResourceOptions(
+            provider=in_cluster,
+            depends_on=[deployment],
+            custom_timeouts=pulumi.CustomTimeouts(create="30m", update="30m"),
+        ),
+    )
+    v2.HorizontalPodAutoscaler(
+        f"{name}-hpa",
+        metadata={"name": f"{name}-hpa", "namespace": "default"},
+        spec={
+            "scale_target_ref": {"api_version": "apps/v1", "kind": "Deployment", "name": deployment.metadata.name},
+            "min_replicas": 1,
+            "max_replicas": 10,
+            "metrics": [
+                {
+                    "type": "Pods",
+                    "pods": {
+                        "metric": {"name": "DCGM_CUSTOM_PROCESS_SM_UTIL"},
+                        "target": {"type": "AverageValue", "average_value": "20"},
+                    },
+                }
+            ],
+            "behavior": {
+                "scale_up": {
+                    "stabilization_window_seconds": 0,
+                    "select_policy": "Max",
+                    "policies": [
+                        {"type": "Pods", "value": 4, "period_seconds": 15},
+                        {"type": "Percent", "value": 100, "period_seconds": 15},
+                    ],
+                },
+                "scale_down": {
+                    "stabilization_window_seconds": 15,
+                    "select_policy": "Max",
+                    "policies": [{"type": "Percent", "value": 100, "period_seconds": 15}],
+                },
+            },
+        },
+        opts=pulumi.ResourceOptions(provider=in_cluster, depends_on=[adapter, deployment, service]),
+    )
+    addresses.append(service.status.load_balancer.ingress[0].ip)
+
+pulumi.export("clusterId", cluster.cluster_id)
+pulumi.export("addresses", addresses)

@@ -1,0 +1,35 @@
+"""A copy of the program and its rehearsal, whose settings can be changed and whose cloud is its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rehearsal.layout import CHECKOUT, STACK
+
+_COPIED = (
+    "Makefile",
+    "__main__.py",
+    "Pulumi.yaml",
+    f"Pulumi.{STACK}.yaml",
+    "requirements.txt",
+    "requirements-dev.txt",
+    "autoscaling",
+    "components",
+    "rehearsal",
+    "tools",
+    "verify",
+)
+
+
+def copy_checkout(target: Path) -> None:
+    """Copy what a rehearsal needs into a folder that is made for it, and lend it this checkout's venv."""
+    (target / "build").mkdir(parents=True)
+    (target / "build" / "venv").symlink_to(CHECKOUT / "build" / "venv")
+    for name in _COPIED:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            # With its time, by which make sees that the venv is newer.
+            shutil.copy2(source, target / name)
