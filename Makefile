@@ -36,10 +36,12 @@ test: $(READY) ## run all tests
 test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
 	@$(PYTHON) -m pytest tests/unit -n auto
 
-lint: $(READY) ## check format, style and types
+lint: $(READY) ## check format, style, types, and the files that CI reads
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
 format: $(READY) ## format the code
 	@$(PYTHON) -m ruff format .
