@@ -36,7 +36,7 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         # The Kubernetes provider leaves a kubeconfig with its key in the temporary folder.
         "TMPDIR": str(layout.temporary),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # The language host lists the packages by pip, which notes in the user's home when it last looked for a newer pip.
+        # The language host lists packages by pip, which notes in the user's home when it looked for a newer pip.
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 
