@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 from rehearsal.cloud import take_down
@@ -34,6 +35,7 @@ def copy_checkout(name: str) -> Layout:
         if source.is_dir():
             shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            # With its time, by which make sees that the venv is newer.
-            shutil.copy2(source, copy / part)
+            shutil.copyfile(source, copy / part)
+            # Older than any venv, which make had else made anew, through the link.
+            os.utime(copy / part, (0, 0))
     return Layout(copy)
