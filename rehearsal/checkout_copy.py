@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -31,5 +32,6 @@ def copy_checkout(target: Path) -> None:
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            # With its time, by which make sees that the venv is newer.
-            shutil.copy2(source, target / name)
+            shutil.copyfile(source, target / name)
+            # Older than any venv, which make had else made anew, through the link.
+            os.utime(target / name, (0, 0))

@@ -32,13 +32,12 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         "PULUMI_PYTHON_CMD": sys.executable,
         "KUBECONFIG": str(layout.kubeconfig),
         "KUBECACHEDIR": str(layout.home / "kubectl"),
-        "HELM_CACHE_HOME": str(layout.home / "helm" / "cache"),
-        "HELM_CONFIG_HOME": str(layout.home / "helm" / "config"),
-        "HELM_DATA_HOME": str(layout.home / "helm" / "data"),
         **_without_proxy(),
         # The Kubernetes provider leaves a kubeconfig with its key in the temporary folder.
         "TMPDIR": str(layout.temporary),
         "PYTHONDONTWRITEBYTECODE": "1",
+        # The language host lists packages by pip, which notes in the user's home when it looked for a newer pip.
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 
 

@@ -168,10 +168,7 @@ def side_by_side(checkout: Layout) -> SideBySide:
             assert text in printed, f"{text!r} is not in the output:\n{printed}"
 
         wait_for("== load:")
-        seen.secrets = [
-            Secret.of_kubeconfig(first.layout.kubeconfig.read_text()),
-            Secret.of_prometheus_address(first.layout.prometheus_api_url.read_text()),
-        ]
+        seen.secrets = secret_search.secrets_of(first.layout)
         seen.under_load = _found(seen) | set(secret_search.in_processes(seen.secrets))
         wait_for("== pulumi destroy")
         seen.before_destroy = {

@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import yaml
 
+from rehearsal.layout import Layout
+
 _LENGTH = 40
 """Of a part, in bytes: more than is found by chance."""
 
@@ -41,6 +43,14 @@ class Secret:
     def is_in(self, content: bytes) -> bool:
         """Whether the content has a part, as it is or in base64."""
         return any(form in content for part in self.parts for form in (part, *_base64_forms(part)))
+
+
+def secrets_of(layout: Layout) -> list[Secret]:
+    """Those of the cloud that is up."""
+    return [
+        Secret.of_kubeconfig(layout.kubeconfig.read_text()),
+        Secret.of_prometheus_address(layout.prometheus_api_url.read_text()),
+    ]
 
 
 def _middle(content: bytes) -> bytes:

@@ -9,7 +9,6 @@ from decimal import Decimal
 
 import httpx
 import pytest
-import yaml
 from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
@@ -17,6 +16,7 @@ from pulumi.automation import OpType
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
+from tests.engine.secret_search import in_files, secrets_of
 from verify import LoadWalk, Step, check_stack
 
 pytestmark = pytest.mark.usefixtures("live")
@@ -69,15 +69,10 @@ def test_a_refresh_finds_no_drift(rehearsal: Rehearsal) -> None:
 
 
 def test_no_secret_is_in_the_state(rehearsal: Rehearsal) -> None:
-    stored = "".join(path.read_text() for path in rehearsal.layout.backend.rglob("*") if path.is_file())
-    decrypted = json.dumps(rehearsal.stack.export_stack().deployment)
-    kubeconfig = yaml.safe_load(rehearsal.layout.kubeconfig.read_text())
-    key = kubeconfig["users"][0]["user"]["client-key-data"]
-    address = rehearsal.layout.prometheus_api_url.read_text()
-    token = address.split("/api/v1/prometheus/")[1].split("/")[0]
-    for secret in (key, token):
-        assert secret in decrypted, "the search finds what is there"
-        assert secret not in stored
+    secrets = secrets_of(rehearsal.layout)
+    decrypted = json.dumps(rehearsal.stack.export_stack().deployment).encode()
+    assert all(secret.is_in(decrypted) for secret in secrets), "the search finds what is there"
+    assert list(in_files(rehearsal.layout.backend, secrets)) == []
 
 
 def test_the_prometheus_address_needs_its_token(rehearsal: Rehearsal) -> None:
@@ -148,3 +143,9 @@ def test_destroy_goes_in_order_and_leaves_nothing(rehearsal: Rehearsal) -> None:
     assert deleted.index("HorizontalPodAutoscaler") < deleted.index("Release") < deleted.index("Prometheus")
     assert deleted.index("Service") < deleted.index("Deployment") < deleted.index("NodePool")
     assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
+
+
+def test_no_secret_is_in_the_history_and_the_backups_of_all_that(rehearsal: Rehearsal) -> None:
+    backend = rehearsal.layout.backend
+    assert len(list(backend.rglob("history/**/*.history.json"))) > 5
+    assert list(in_files(backend, secrets_of(rehearsal.layout))) == []

@@ -7,12 +7,14 @@ stand in for the machine's temporary ones.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from rehearsal.layout import CHECKOUT
-from tests.engine.conftest import SideBySide
+from tests.engine.conftest import Rehearsal, SideBySide
 
 
 def test_both_checkouts_rehearse_at_the_same_time(side_by_side: SideBySide) -> None:
@@ -40,3 +42,18 @@ def test_the_machines_temporary_folders_get_nothing(side_by_side: SideBySide) ->
     for place, folder in side_by_side.system.items():
         written = [Path(place) / path.relative_to(folder) for path in folder.rglob("*")]
         assert [path for path in written if path != CHECKOUT and path not in CHECKOUT.parents] == []
+
+
+def test_by_hand_too_a_home_gets_nothing(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    shell = subprocess.run(
+        ["sh", "-ec", '. "$1"; pulumi preview; kubectl get nodes', "sh", rehearsal.layout.environment_file],
+        cwd=rehearsal.layout.checkout,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shell.returncode == 0, shell.stdout + shell.stderr
+    assert "cn-hangzhou.10.0.0.1" in shell.stdout
+    assert list(tmp_path.rglob("*")) == []
