@@ -73,7 +73,8 @@ def _steps(outputs: StackOutputs, api: client.ApiClient, hey: str | None) -> Ite
         yield Step("the load", "a stack on which each check holds", "a check failed: no load was put on it", False)
         return
     for service in outputs.services:
-        print(f"load on {service.namespace}/{service.name}: hey {' '.join(_LOAD)} {service.predict_url}", flush=True)
+        load = f"hey {' '.join(_LOAD)} {service.predict_url}"
+        print(f"as soon as {service.namespace}/{service.name} is idle: {load}", flush=True)
         walk = LoadWalk(service, api, [hey, *_LOAD, service.predict_url])
         yield from walk.under_load()
         yield walk.after_load()
