@@ -54,7 +54,7 @@ def test_a_workflow_has_no_right_but_what_a_job_names(path: Path) -> None:
 
 def test_ci_runs_what_a_change_must_pass_and_nothing_else_of_make() -> None:
     run = [step["run"] for step in steps(CHECKOUT / ".github" / "workflows" / "checks.yml") if "run" in step]
-    assert run == ["make lint", "make tools", "make test"]
+    assert [command for command in run if command.startswith("make ")] == ["make lint", "make tools", "make test"]
     gate = re.findall(r"^make .*", (CHECKOUT / ".ci" / "run").read_text(), re.MULTILINE)
     assert set(gate) < set(run)
 
