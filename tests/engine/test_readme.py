@@ -16,6 +16,7 @@ import yaml
 from PIL import Image
 
 from rehearsal.layout import CHECKOUT, STACK, Layout
+from tests.engine.checkout import fresh_checkout
 from tests.readme import Command, commands
 
 README = commands()
@@ -68,15 +69,8 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def checkout() -> Path:
-    """A copy of the checkout, with the packages that are installed already."""
-    copy = CHECKOUT / "build" / "readme" / "somebody's"
-    shutil.rmtree(copy.parent, ignore_errors=True)
-    shutil.copytree(CHECKOUT, copy, ignore=shutil.ignore_patterns("build", ".*_cache", "__pycache__", ".git"))
-    for requirements in copy.glob("requirements*.txt"):
-        # Older than what is installed, or make would install again.
-        os.utime(requirements, (0, 0))
-    (copy / "build").mkdir()
-    (copy / "build" / "venv").symlink_to(CHECKOUT / "build" / "venv")
+    copy = fresh_checkout("somebody's checkout").checkout
+    shutil.copy(CHECKOUT / "Pulumi.dev.yaml", copy)
     return copy
 
 
@@ -112,7 +106,7 @@ def test_on_ack(shell: Shell, checkout: Path) -> None:
     # It is what runs the unit tests.
     assert unit_tests.line == "make test-unit"
     shell.run("unset PULUMI_STACK PULUMI_BACKEND_URL; export PULUMI_CONFIG_PASSPHRASE='of the team'")
-    shell.run("mkdir build/old build/new; pulumi login file://$PWD/build/old")
+    shell.run('mkdir build/old build/new; pulumi login "file://$PWD/build/old"')
     shell.walk([init])
     code, output = shell.answer(refused.line)
     assert code != 0
@@ -129,12 +123,12 @@ def test_a_lock_is_removed_the_key_changed_and_the_stack_moved_and_forgotten(she
     assert "locked by 1 lock(s)" in output
     shell.walk([cancel, refresh])
     for step in steps:
-        shell.walk([replace(step, line=re.sub(r"<the (old|new) backend>", r"file://$PWD/build/\1", step.line))])
+        shell.walk([replace(step, line=re.sub(r"<the (old|new) backend>", r'"file://$PWD/build/\1"', step.line))])
         if "change-secrets-provider" in step.line:
             shell.run("export PULUMI_CONFIG_PASSPHRASE=yes")
     key = yaml.safe_load(Layout(checkout).kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
     assert [file for file in checkout.glob("build/*/.pulumi/**/*") if file.is_file() and key in file.read_text()] == []
-    shell.run("pulumi login file://$PWD/build/new; pulumi stack select dev; pulumi preview --expect-no-changes")
+    shell.run('pulumi login "file://$PWD/build/new"; pulumi stack select dev; pulumi preview --expect-no-changes')
     shell.run("pulumi destroy")
 
 
@@ -155,6 +149,6 @@ def leave_a_lock(shell: Shell) -> None:
     """Kill a `pulumi`, and what it has started, while it holds the lock."""
     shell.run(
         "set -m; pulumi refresh >/dev/null 2>&1 &\n"
-        'until find build/old/.pulumi/locks -name "*.json" 2>/dev/null | grep -q .; do :; done\n'
+        'while kill -0 $! && ! find build/old/.pulumi/locks -name "*.json" 2>/dev/null | grep -q .; do :; done\n'
         'kill -KILL -- "-$!"; wait; set +m'
     )
