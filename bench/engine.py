@@ -12,7 +12,7 @@ from pathlib import Path
 from pulumi import automation
 
 from bench.adoption import without_components
-from rehearsal.engine import operation, select_stack
+from rehearsal.engine import engine_options, operation
 from rehearsal.layout import STACK, Layout
 
 _USAGE_VARIABLE = "ACKGPU_BENCH_USAGE"
@@ -37,9 +37,11 @@ class Contender:
 
     def __init__(self, layout: Layout, project: Path, backend: Path) -> None:
         backend.mkdir(exist_ok=True)
+        options = engine_options(layout)
         # Users let Python keep its bytecode.
-        variables = {"PULUMI_BACKEND_URL": f"file://{backend}", "PYTHONDONTWRITEBYTECODE": ""}
-        self._stack = select_stack(layout, project, variables)
+        mine = {"PULUMI_BACKEND_URL": f"file://{backend}", "PYTHONDONTWRITEBYTECODE": ""}
+        options.env_vars = {**(options.env_vars or {}), **mine}
+        self._stack = automation.create_or_select_stack(STACK, work_dir=str(project), opts=options)
         self._temporary = layout.temporary
 
     def preview(self) -> float:

@@ -114,11 +114,7 @@ for index in range(count):
     )
     v2.HorizontalPodAutoscaler(
         f"{name}-hpa",
-        metadata={
-            "name": f"{name}-hpa",
-            "namespace": "default",
-            "annotations": {"pulumi.com/waitFor": "condition=ScalingActive"},
-        },
+        metadata={"name": f"{name}-hpa", "namespace": "default"},
         spec={
             "scale_target_ref": {"api_version": "apps/v1", "kind": "Deployment", "name": deployment.metadata.name},
             "min_replicas": 1,
@@ -148,11 +144,7 @@ for index in range(count):
                 },
             },
         },
-        opts=pulumi.ResourceOptions(
-            provider=in_cluster,
-            depends_on=[adapter, deployment, service],
-            custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
-        ),
+        opts=pulumi.ResourceOptions(provider=in_cluster, depends_on=[adapter, deployment, service]),
     )
     addresses.append(service.status.load_balancer.ingress[0].ip)
 
