@@ -51,7 +51,7 @@ adapter_args = MetricsAdapterArgs(
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
 
-services = []
+described = []
 for service in settings.services:
     on_gpus = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[nodes.node_pool])
     inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
@@ -63,8 +63,9 @@ for service in settings.services:
             depends_on=[adapter.release, inference.deployment, inference.service],
         ),
     )
-    services.append({**inference.describe(service), "hpa": scaler.autoscaler.metadata.name})
+    described.append(inference.describe(service, hpa=scaler.autoscaler.metadata.name))
 
+services = pulumi.Output.all(*described)
 resources = metric_resources(settings.metrics_adapter.rules)
 outputs = {
     "clusterId": cluster.cluster_id,
@@ -72,7 +73,7 @@ outputs = {
     "metrics": sorted({name.partition("/")[2] for name in resources}),
     "metricResources": resources,
     "services": services,
-    "checks": pulumi.Output.all(*services).apply(check_commands),
+    "checks": services.apply(check_commands),
 }
 for name, value in outputs.items():
     pulumi.export(name, value)

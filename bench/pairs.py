@@ -41,7 +41,10 @@ class Pairs:
         )
 
 
-def interleaved(ours: Callable[[], float], flat: Callable[[], float], pairs: int) -> Pairs:
-    """Measure both in turn; a pair before the first is not counted: it reads files that the others find cached."""
-    measured = [(ours(), flat()) for _ in range(pairs + 1)][1:]
-    return Pairs(tuple(pair[0] for pair in measured), tuple(pair[1] for pair in measured))
+def in_turn(actions: Sequence[Callable[[], float]], rounds: int) -> list[tuple[float, ...]]:
+    """The values of each action, measured in turn: A B C A B C.
+
+    A round before the first is not counted: it reads files that the others find cached.
+    """
+    measured = [[action() for action in actions] for _ in range(rounds + 1)][1:]
+    return list(zip(*measured, strict=True))

@@ -1,4 +1,4 @@
-"""The two projects that are compared: a copy of this checkout, and the flat program."""
+"""The projects that are compared: copies of this checkout, and the flat program."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ _REPLICAS = 10
 
 
 class Projects:
-    """Makes both projects in a folder, which is emptied first.
+    """Makes the projects in a folder, which is emptied first.
 
-    `ours` has the settings of the rehearsed stack until `set_services`.
+    `proven` is the program with its defaults; `ours` does not wait for metrics at the end of `up`, which the flat
+    program does not do either. Both have the settings of the rehearsed stack until `set_services`.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.ours = folder / "ours"
-        self.flat = folder / "flat"
+        self.ours, self.proven, self.flat = folder / "ours", folder / "proven", folder / "flat"
         shutil.rmtree(folder, ignore_errors=True)
         copy_checkout(self.ours)
+        copy_checkout(self.proven)
         shutil.copytree(_FLAT, self.flat, ignore=shutil.ignore_patterns("__pycache__"))
         # At the same path from the project as the program's: the path is an input of the release.
         shutil.copytree(CHECKOUT / _CHART, self.flat / _CHART)
 
     def set_services(self, count: int) -> None:
-        """Give both stacks so many services, alike but for their names."""
-        content = yaml.safe_load((CHECKOUT / _STACK_FILE).read_text())
-        ours = with_services(content, count)
-        (self.ours / _STACK_FILE).write_text(yaml.safe_dump(ours, sort_keys=False))
-        (self.flat / _STACK_FILE).write_text(yaml.safe_dump(_flat_stack_file(ours), sort_keys=False))
+        """Give each stack so many services, alike but for their names."""
+        proven = with_services(yaml.safe_load((CHECKOUT / _STACK_FILE).read_text()), count)
+        ours = {**proven, "config": {**proven["config"], "ackgpu:waitForMetrics": "0s"}}
+        for folder, content in ((self.ours, ours), (self.proven, proven), (self.flat, _flat_stack_file(proven))):
+            (folder / _STACK_FILE).write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 def with_services(stack_file: dict[str, Any], count: int) -> dict[str, Any]:
@@ -56,10 +57,10 @@ def with_services(stack_file: dict[str, Any], count: int) -> dict[str, Any]:
     return {**stack_file, "config": {**config, **changed}}
 
 
-def _flat_stack_file(ours: dict[str, Any]) -> dict[str, Any]:
-    config = ours["config"]
+def _flat_stack_file(stack_file: dict[str, Any]) -> dict[str, Any]:
+    config = stack_file["config"]
     return {
-        **ours,
+        **stack_file,
         "config": {
             "pulumi:disable-default-providers": config["pulumi:disable-default-providers"],
             "ackgpu:region": config["ackgpu:region"],

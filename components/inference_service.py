@@ -72,22 +72,26 @@ class InferenceService(pulumi.ComponentResource):
         self.address = self.service.status.apply(lambda status: _address(status, args.port))
         self.register_outputs({"address": self.address})
 
-    def describe(self, service: Service) -> dict[str, pulumi.Input[Any]]:
-        """What a check of this service needs to know, as a stack output."""
+    def describe(self, service: Service, hpa: pulumi.Input[str]) -> pulumi.Output[dict[str, Any]]:
+        """What a check of this service needs to know, as a stack output; `hpa` is the name of its autoscaler."""
         autoscaler = service.autoscaler
-        return {
-            "name": service.name,
-            "namespace": self.deployment.metadata.namespace,
-            "deployment": self.deployment.metadata.name,
-            "service": self.service.metadata.name,
-            "address": self.address,
-            "predictUrl": pulumi.Output.concat("http://", self.address, service.probe.path),
-            "answer": service.probe.answer,
-            "metric": autoscaler.metric,
-            "target": f"{autoscaler.target:f}",
-            "minReplicas": autoscaler.min_replicas,
-            "maxReplicas": autoscaler.max_replicas,
-        }
+        # Not a dictionary of outputs: the SDK would look at each of its tasks again whenever one is done.
+        return pulumi.Output.all(self.address, hpa).apply(
+            lambda made: {
+                "name": service.name,
+                "namespace": service.namespace,
+                "deployment": service.name,
+                "service": f"{service.name}{SERVICE_SUFFIX}",
+                "address": made[0],
+                "predictUrl": f"http://{made[0]}{service.probe.path}",
+                "answer": service.probe.answer,
+                "hpa": made[1],
+                "metric": autoscaler.metric,
+                "target": f"{autoscaler.target:f}",
+                "minReplicas": autoscaler.min_replicas,
+                "maxReplicas": autoscaler.max_replicas,
+            }
+        )
 
     def _create_deployment(
         self, name: str, args: InferenceServiceArgs, labels: dict[str, str]

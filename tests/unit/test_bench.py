@@ -9,7 +9,7 @@ import yaml
 
 from autoscaling.settings import parse
 from bench.adoption import without_components
-from bench.pairs import Pairs, Spread, interleaved
+from bench.pairs import Pairs, Spread, in_turn
 from bench.projects import with_services
 from bench.table import MILLISECONDS, SECONDS, Comparison, Figure, put_into, rendered, shown
 from tests.unit.program import stack_config
@@ -30,16 +30,16 @@ def test_what_each_further_service_adds() -> None:
     assert eleven.per_service(one, 10) == Pairs(ours=(1, 2), flat=(1, 0.5))
 
 
-def test_both_are_measured_in_turn_and_the_first_pair_does_not_count() -> None:
+def test_all_are_measured_in_turn_and_the_first_round_does_not_count() -> None:
     order: list[str] = []
 
     def of(side: str) -> float:
         order.append(side)
         return len(order)
 
-    pairs = interleaved(lambda: of("ours"), lambda: of("flat"), 2)
+    ours, flat = in_turn([lambda: of("ours"), lambda: of("flat")], 2)
     assert order == ["ours", "flat"] * 3
-    assert pairs == Pairs(ours=(3, 5), flat=(4, 6))
+    assert (ours, flat) == ((3, 5), (4, 6))
 
 
 def test_a_value_is_shown_in_its_unit_with_its_spread() -> None:
