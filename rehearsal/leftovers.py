@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from dataclasses import asdict
 
+import psutil
 from kubernetes import client
 
 from rehearsal.alicloud.store import CloudStore
@@ -36,10 +39,17 @@ def cluster_leftovers(layout: Layout, api: client.ApiClient) -> list[str]:
 def machine_leftovers(layout: Layout) -> list[str]:
     """Processes, ports and files that outlived the cloud."""
     return [
-        *(f"process {process.pid} {process.name()}" for process in strays(layout)),
+        *_processes(layout),
         *(f"port {port} ({name})" for name, port in asdict(PORTS).items() if _answers(layout.address, port)),
         *([f"folder {layout.cloud.relative_to(layout.checkout)}"] if layout.cloud.exists() else []),
     ]
+
+
+def _processes(layout: Layout) -> Iterator[str]:
+    for process in strays(layout):
+        # It may end while it is looked at.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            yield f"process {process.pid} {process.name()}"
 
 
 def _answers(address: str, port: int) -> bool:

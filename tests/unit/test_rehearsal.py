@@ -10,10 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from PIL import Image
 
-from rehearsal import inference
+from rehearsal import inference, leftovers
 from rehearsal.cloud import kept_up, take_down
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServer
@@ -99,6 +100,13 @@ def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
         supervisor = kept_up(other)
         assert supervisor is not None and supervisor.pid == process.pid
         process.communicate(b"\n")
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        process = psutil.Process(child.pid)
+    monkeypatch.setattr(leftovers, "strays", lambda layout: [process])
+    assert leftovers.machine_leftovers(Layout(tmp_path)) == []
 
 
 def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
