@@ -80,6 +80,7 @@ def deployment(rehearsal: Rehearsal) -> Iterator[None]:
 @pytest.mark.usefixtures("deployment")
 def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(rehearsal: Rehearsal) -> None:
     folder = rehearsal.layout.checkout.parent / "foreign"
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(CHECKOUT / "tests" / "engine" / "foreign", folder)
     options = engine_options(rehearsal.layout)
     options.env_vars = {**(options.env_vars or {}), "PYTHONPATH": str(rehearsal.layout.checkout)}
