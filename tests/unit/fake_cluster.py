@@ -131,6 +131,16 @@ class FakeCluster:
         return client.ApiClient(client.Configuration(host=self.host))
 
     @property
+    def kubeconfig(self) -> str:
+        content = {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": self.host}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+        return yaml.safe_dump(content)
+
+    @property
     def raw_outputs(self) -> dict[str, Any]:
         """As the stack exports them."""
         service = {

@@ -6,23 +6,15 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from tests.unit.fake_cluster import HPA, VALUES, FakeCluster, Script, healthy, hpa, running
 from tests.unit.program import Recorder, run_program, stack_config
 
 
 def up(cluster: FakeCluster, wait: str = "1s", **recorder: Any) -> Recorder:
-    names = {"cluster": "c", "user": "u"}
-    kubeconfig = {
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": cluster.host}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": names}],
-    }
     service = {"name": "bert", "image": "i", "autoscaler": {"name": "gpu-hpa"}}
     config = {**stack_config("rehearsal"), "ackgpu:services": [service], "ackgpu:waitForMetrics": wait}
-    return run_program(config, Recorder(kubeconfig=yaml.safe_dump(kubeconfig), **recorder))
+    return run_program(config, Recorder(kubeconfig=cluster.kubeconfig, **recorder))
 
 
 def test_up_ends_when_the_hpa_reads_its_metric() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes.config import kube_config
 
 from tests.unit.fake_cluster import HPA, PREDICT, FakeCluster, healthy, running
@@ -41,14 +40,7 @@ class Machine:
         outputs = {**cluster.raw_outputs, "prometheusUrl": "[secret]"}
         expected = "stack output --json --stack dev"
         self.install("pulumi", f'test "$*" = "{expected}" && printf %s {shlex.quote(json.dumps(outputs))}')
-        names = {"cluster": "c", "user": "u"}
-        content = {
-            "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": cluster.host}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "c", "context": names}],
-        }
-        self.kubeconfig.write_text(yaml.safe_dump(content))
+        self.kubeconfig.write_text(cluster.kubeconfig)
 
     def verify(self, *arguments: str) -> int:
         self._monkeypatch.setattr(sys, "argv", ["verify", "--stack", "dev", *arguments])
