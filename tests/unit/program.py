@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import Stack, run_pulumi_func
+
+# As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
+logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 CHECKOUT = Path(__file__).parents[2]
 KUBECONFIG = "kubeconfig-with-a-key"
