@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -36,6 +37,12 @@ class MetricsAdapter(pulumi.ComponentResource):
     release: kubernetes.helm.v3.Release
 
     def __init__(self, name: str, args: MetricsAdapterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        # The provider looks for it at `up` only, when all that comes before is made.
+        if "://" not in args.chart and not Path(args.chart).exists():
+            raise pulumi.RunError(
+                f"the chart of the metrics adapter is {args.chart!r}, and there is no such file or folder: give a URL, "
+                "or a path from the folder of the project."
+            )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",

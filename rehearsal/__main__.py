@@ -13,6 +13,7 @@ from pathlib import Path
 from rehearsal import cloud
 from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
 from rehearsal.environment import own_variables, temporary_files_in
+from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.processes import end_with_parent
 
@@ -35,8 +36,12 @@ def _up(layout: Layout) -> int:
     rehearsed_settings(layout.checkout)
     tools = ensure_tools()
     cloud.keep_up(layout, tools)
-    with temporary_files_in(layout.temporary):
-        select_stack(layout)
+    try:
+        with temporary_files_in(layout.temporary):
+            select_stack(layout)
+    except RehearsalError:
+        cloud.take_down(layout)
+        raise
     print("The rehearsal cloud is up; `make rehearse-down` ends it. The environment it needs:\n")
     for name, value in engine_variables(layout).items():
         print(f"  {name}={value}")

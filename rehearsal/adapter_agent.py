@@ -88,7 +88,7 @@ class AdapterAgent:
             ),
             None,
         )
-        if service is None or config_map is None:
+        if service is None or config_map is None or "config.yaml" not in (config_map.get("data") or {}):
             return None
         return _Wanted(
             pod_uid=metadata["uid"],
@@ -111,7 +111,7 @@ class AdapterAgent:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         await self._write_kubeconfig(folder, wanted, pod["metadata"]["namespace"])
-        (folder / "config.yaml").write_text(_vendor_configuration(wanted.configuration))
+        (folder / "config.yaml").write_text(vendor_configuration(wanted.configuration))
         kubeconfig = folder / "kubeconfig"
         self._processes.start(
             self.process_name,
@@ -173,8 +173,11 @@ class AdapterAgent:
                 raise
 
 
-def _vendor_configuration(configuration: str) -> str:
+def vendor_configuration(configuration: str) -> str:
     """The rules, given to external metrics too: the vendor's adapter hands its rules to both providers."""
-    loaded = yaml.safe_load(configuration) or {}
-    rules = loaded.get("rules") or []
+    try:
+        rules = yaml.safe_load(configuration)["rules"] or []
+    except (yaml.YAMLError, TypeError, KeyError):
+        # Upstream's says what is wrong with it, and ends.
+        return configuration
     return yaml.safe_dump({"rules": rules, "externalRules": rules}, sort_keys=False)

@@ -41,6 +41,7 @@ def operation(name: str) -> Iterator[None]:
     try:
         yield
     except automation.CommandError as error:
-        lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
-        reason = lines[-1] if lines else "see the output above"
+        # What is wrong may stand in the line behind.
+        _, found, reason = str(error).rpartition("error:")
+        reason = " ".join(reason.split()[:60]) if found else "see the output above"
         raise RehearsalError(f"pulumi {name} failed: {reason}") from None

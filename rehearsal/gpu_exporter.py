@@ -42,7 +42,7 @@ class _GpuCollector(Collector):
         process_memory = gauge("DCGM_CUSTOM_PROCESS_MEM_USED", "GPU memory used by the process (in MiB).")
         allocated = gauge("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED", "GPU memory allocated (in MiB).")
         for node in self._cluster.nodes:
-            total = int(node["metadata"]["labels"].get(MEMORY_LABEL, "0").removesuffix("MiB"))
+            total = int(node["metadata"].get("labels", {}).get(MEMORY_LABEL, "0").removesuffix("MiB"))
             for card, pod in _cards(node, self._cluster.pods):
                 if pod is None:
                     card_use.add_metric([*card, "", "", ""], 0)
@@ -63,7 +63,7 @@ class _GpuCollector(Collector):
 
 def _cards(node: Object, pods: list[Object]) -> Iterator[tuple[list[str], Object | None]]:
     name = node["metadata"]["name"]
-    model = node["metadata"]["labels"].get(MODEL_LABEL, "")
+    model = node["metadata"].get("labels", {}).get(MODEL_LABEL, "")
     holders = [pod for pod in pods if pod["spec"].get("nodeName") == name and is_serving(pod) for _ in range(gpus(pod))]
     for index in range(int(node["status"].get("capacity", {}).get("nvidia.com/gpu", 0))):
         uuid = f"GPU-{node['metadata']['uid'][:-1]}{index:x}"

@@ -28,12 +28,15 @@ def rehearsed_settings(checkout: Path) -> Settings:
             if key.startswith(_NAMESPACE)
         }
         return parse(values)
+    except SettingsError as error:
+        raise RehearsalError(f"{path.name} can't be used:\n{error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise RehearsalError(f"{path.name} can't be read ({error}): restore it from the repository.") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise RehearsalError(f"{path.name} is no YAML at line {line}: {error.problem}.") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RehearsalError(f"{path.name} is no YAML that can be read ({reason}): mend it.") from None
     except (KeyError, TypeError, AttributeError):
         raise RehearsalError(f"{path.name} has no map `config`: restore it from the repository.") from None
-    except SettingsError as error:
-        raise RehearsalError(f"{path.name} can't be used:\n{error}") from None

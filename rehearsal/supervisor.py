@@ -138,6 +138,9 @@ async def _repeat(step: Callable[[], Awaitable[None]]) -> None:
         except (client.ApiException, urllib3.exceptions.HTTPError) as error:
             # Another round meets a newer state of the cluster, or an API server that has caught its breath.
             _log.warning("%s: %s", step.__qualname__, str(error).splitlines()[0])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # One object that is written otherwise is no reason to lose the cloud, and the state of its stack.
+            _log.exception("%s", step.__qualname__)
         await asyncio.sleep(_ROUND_SECONDS)
 
 

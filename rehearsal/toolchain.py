@@ -260,14 +260,20 @@ def _go_environment(work: Path) -> dict[str, str]:
 def _require_go(needed: tuple[int, ...], environment: Mapping[str, str]) -> None:
     found = "none"
     if go := shutil.which("go"):
-        answer = subprocess.run(
-            [go, "version"],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        try:
+            answer = subprocess.run(
+                [go, "version"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError as error:
+            raise RehearsalError(
+                f"{go} can't be run ({error.strerror or error}): install Go from go.dev for this machine and put it "
+                "on PATH."
+            ) from None
         version = re.search(r"\bgo(\d+(?:\.\d+)+)", answer.stdout)
         if version and numbers(version[1]) >= needed:
             return

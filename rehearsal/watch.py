@@ -11,6 +11,7 @@ from typing import Any
 
 import urllib3
 from kubernetes import client, watch
+from kubernetes.utils.quantity import parse_quantity
 
 POOL_LABEL = "alibabacloud.com/nodepool-id"
 """Node label with which ACK marks the nodes of a pool."""
@@ -122,7 +123,7 @@ def is_serving(pod: Object) -> bool:
 def gpus(pod: Object) -> int:
     """Whole GPUs that the pod's containers ask for."""
     return sum(
-        int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+        int(parse_quantity(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0)))
         for container in pod["spec"]["containers"]
     )
 

@@ -22,7 +22,10 @@ def why_no_value(metric: str, adapter: Adapter, pods: Sequence[str] = ()) -> str
     rule = adapter.rule_of(metric)
     if rule is None:
         exposed = sorted({name for one in adapter.rules if (name := exposed_name(one))})
-        return f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}): run `pulumi up`"
+        return (
+            f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}): where its ConfigMap was changed "
+            "by hand, which Pulumi does not see in a release, put it back"
+        )
     query = str(rule["seriesQuery"])
     try:
         return _of_series(rule, query, adapter.prometheus_url, pods)

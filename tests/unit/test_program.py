@@ -309,6 +309,12 @@ def test_a_cloud_that_lacks_something_is_told_in_one_sentence(recorder: Recorder
         run_program(dev_config(), recorder)
 
 
+def test_a_chart_that_is_not_there_is_told_at_preview() -> None:
+    config = dev_config(metricsAdapter={"chart": "./no/such"})
+    with pytest.raises(pulumi.RunError, match=r"chart .* is './no/such', and there is no such file or folder"):
+        run_program(config, Recorder(preview=True))
+
+
 def test_a_wrong_configuration_registers_nothing_and_names_every_fault() -> None:
     config = dev_config(cluster={}, prometheus={"managedBy": "me"})
     recorder = Recorder()

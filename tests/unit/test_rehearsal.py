@@ -13,15 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 from PIL import Image
+from pulumi import automation
 
 from rehearsal import inference, leftovers
+from rehearsal.adapter_agent import vendor_configuration
 from rehearsal.cloud import kept_up, take_down
+from rehearsal.engine import operation
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServer
 from rehearsal.layout import Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep
 from rehearsal.report import Sample, draw_timeline, write_result
 from rehearsal.stack_file import rehearsed_settings
+from rehearsal.watch import gpus
 from verify import Step
 
 
@@ -123,6 +127,9 @@ def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
     [
         ("config: [", r"Pulumi\.rehearsal\.yaml is no YAML at line 1"),
         ("", r"Pulumi\.rehearsal\.yaml has no map `config`"),
+        ("config: \0", r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
+        ("config: {ackgpu:cluster: {id: 2024-99-99}}", r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
+        ("[" * 3000, r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
         ("config: {ackgpu:regoin: x}", r"regoin is no setting: did you mean region\?"),
         (None, r"Pulumi\.rehearsal\.yaml can't be read"),
     ],
@@ -132,6 +139,27 @@ def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str |
         (tmp_path / "Pulumi.rehearsal.yaml").write_text(content)
     with pytest.raises(RehearsalError, match=sentence):
         rehearsed_settings(tmp_path)
+
+
+def test_what_the_engine_says_over_two_lines_is_told_whole() -> None:
+    result = automation.CommandResult(stdout="", stderr="error: unmarshal errors:\n  line 4: defined twice\n", code=1)
+    with (
+        pytest.raises(RehearsalError, match=r"^pulumi up failed: unmarshal errors: line 4: defined twice"),
+        operation("up"),
+    ):
+        raise automation.CommandError(result)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "kept"), [("rules: [}", True), ("{}", True), ("", True), ("rules: [{seriesQuery: a}]", False)]
+)
+def test_rules_that_cannot_be_read_are_left_to_the_adapter(configuration: str, kept: bool) -> None:
+    assert (vendor_configuration(configuration) == configuration) is kept
+
+
+def test_a_pod_may_write_its_gpus_as_any_quantity() -> None:
+    pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}, {}]}}
+    assert gpus(pod) == 1000
 
 
 def test_the_result_has_the_promised_keys(tmp_path: Path) -> None:

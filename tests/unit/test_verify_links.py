@@ -199,7 +199,7 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
     [
         (
             {ADAPTER_RULES: config_map({**RULE, "name": {"as": "other"}})},
-            f"no rule of the adapter exposes {METRIC} (exposed are other): run `pulumi up`",
+            f"no rule of the adapter exposes {METRIC} (exposed are other): where its ConfigMap was changed by hand",
         ),
         ({ADAPTER_RULES: config_map()}, f"no rule of the adapter exposes {METRIC} (exposed are none)"),
         (
