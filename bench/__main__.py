@@ -26,7 +26,7 @@ from rehearsal.toolchain import ensure_tools
 
 SIZES = (1, 10, 50)
 """Services of a stack."""
-PAIRS = 7
+PAIRS = 5
 """Of each timed command at each size."""
 USAGE_PAIRS = 3
 """Of the program's own process, which varies little."""
