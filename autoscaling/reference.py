@@ -28,8 +28,8 @@ def documents() -> dict[Path, str]:
     tables = {"settings": settings_table(), "metrics": metrics_table()}
     text = readme.read_text()
     for name, table in tables.items():
-        text = _replaced(text, f"<!-- {name}: written by make docs -->", table, f"<!-- end of {name} -->")
-    keys = _replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys")
+        text = replaced(text, f"<!-- {name}: written by make docs -->", table, f"<!-- end of {name} -->")
+    keys = replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys")
     return {readme: text, project: keys}
 
 
@@ -127,12 +127,17 @@ def _with_the_guides_rules(metric: GpuMetric) -> str:
     return "as here" if (low, high) == effective_range(metric, "hardened") else f"{low:g} to {high:g}"
 
 
-def _replaced(text: str, begin: str, body: str, end: str) -> str:
+def replaced(text: str, begin: str, body: str, end: str) -> str:
+    """The text with another body between two lines.
+
+    Raises:
+        ValueError: there is not exactly one such pair of lines.
+    """
     between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.DOTALL | re.MULTILINE)
-    replaced, found = between.subn(lambda _: f"{body}\n", text)
+    result, found = between.subn(lambda _: f"{body}\n", text)
     if found != 1:
         raise ValueError(f"one pair of lines {begin!r} and {end!r} is expected, and {found} are there.")
-    return replaced
+    return result
 
 
 def main() -> None:

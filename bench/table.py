@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoscaling.reference import replaced
 from bench.pairs import Pairs, Spread
 
 _BEGIN, _END = "<!-- what make bench measured -->", "<!-- the end of it -->"
@@ -86,11 +87,11 @@ def put_into(page: Path, report: str) -> None:
     Raises:
         ValueError: the page has no such part.
     """
-    before, begin, rest = page.read_text().partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError(f"{page.name} has no part between {_BEGIN} and {_END}: put the two lines in.")
-    page.write_text(f"{before}{_BEGIN}\n{report}\n{_END}{after}")
+    try:
+        text = replaced(page.read_text(), _BEGIN, report, _END)
+    except ValueError:
+        raise ValueError(f"{page.name} has no part between {_BEGIN} and {_END}: put the two lines in.") from None
+    page.write_text(text)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

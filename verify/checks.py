@@ -48,7 +48,8 @@ def broken_link(outputs: StackOutputs, api: client.ApiClient) -> Step | None:
 
 def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
     yield _registered(outputs, cluster)
-    blind = [service for service in outputs.services if not _autoscaler_active(service, cluster).ok]
+    active = {service: _autoscaler_active(service, cluster) for service in outputs.services}
+    blind = [service for service, step in active.items() if not step.ok]
     # What an HPA says is as old as its last sync; one service of each metric tells whether it still holds. The adapter
     # takes a second for the values of a service, too long to ask for those of all.
     looked_at = blind or list({service.metric: service for service in outputs.services}.values())
@@ -57,7 +58,7 @@ def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
     yield _metrics_listed(sorted({f"pods/{service.metric}" for service in looked_at}), outputs, cluster)
     for service in looked_at:
         yield _values_served(service, outputs, cluster)
-        yield _autoscaler_active(service, cluster)
+        yield active[service]
 
 
 def _registered(outputs: StackOutputs, cluster: Cluster) -> Step:

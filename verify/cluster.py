@@ -105,7 +105,7 @@ class Cluster:
     def pods_behind(self, service: str, namespace: str) -> list[Pod]:
         """The pods that a Service selects, without those that are terminating."""
         found = self._read(self._core.read_namespaced_service, service, namespace)
-        return self._pods(namespace, _joined(found.spec.selector or {})) if found.spec.selector else []
+        return self._pods(namespace, _joined(found.spec.selector)) if found.spec.selector else []
 
     def config_map(self, name: str, namespace: str) -> dict[str, str]:
         """What a ConfigMap holds."""

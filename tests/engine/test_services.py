@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from rehearsal.engine import engine_options
 from rehearsal.layout import CHECKOUT, PORTS
 from rehearsal.leftovers import cluster_leftovers
 from rehearsal.node_pools import kwok_node
+from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from verify.cluster import Cluster
 
@@ -91,10 +91,12 @@ def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(r
     stack.set_config("prometheusUrl", automation.ConfigValue(prometheus, secret=True))
     stack.set_config("chart", automation.ConfigValue(str(rehearsal.layout.checkout / "rehearsal" / "chart")))
     stack.up(color="never")
-    cluster, deadline = Cluster(rehearsal.api), time.monotonic() + 60
-    while not (status := cluster.hpa("own-hpa", "default", "DCGM_CUSTOM_PROCESS_MEM_USED")).scaling_active:
-        assert time.monotonic() < deadline, status.reason
-        time.sleep(0.5)
+    cluster = Cluster(rehearsal.api)
+    wait_until(
+        lambda: cluster.hpa("own-hpa", "default", "DCGM_CUSTOM_PROCESS_MEM_USED").scaling_active,
+        "the HPA reads its metric",
+        seconds=60,
+    )
     assert set(stack.preview().change_summary) == {OpType.SAME}
     stack.destroy(color="never")
     left = cluster_leftovers(rehearsal.layout, rehearsal.api)
