@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from autoscaling.adapter_rules import RulePreset
+from autoscaling.forms import DATE_TEXT, Form
 from autoscaling.gpu_metrics import catalogue
 from autoscaling.versions import ADAPTER_CHART
 
@@ -55,34 +56,20 @@ def _number(value: object) -> object:
     return number if number.is_finite() else value
 
 
-def _filled_in(value: str) -> str:
-    if value.startswith("<"):
-        raise ValueError("fill it in")
-    return value
-
-
-def _dns_label(value: str) -> str:
-    if len(value) > 63 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", value):
-        raise ValueError(
-            "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends"
-        )
-    return value
-
-
-def _service_name(value: str) -> str:
-    longest = 63 - len(SERVICE_SUFFIX)
-    if len(value) > longest or not value[0].isalpha():
-        raise ValueError(
-            f"the Service {value}{SERVICE_SUFFIX} needs a name that starts with a letter and has at most {longest} "
-            f"characters before {SERVICE_SUFFIX}"
-        )
-    return value
-
-
-def _instance_type(value: str) -> str:
-    if not re.fullmatch(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", value):
-        raise ValueError("an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
-    return value
+_FILLED_IN = Form(rf"(?!<|{DATE_TEXT})[\s\S]+", "a text is expected that is filled in")
+_DNS_LABEL = Form(
+    r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+    "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+)
+_LONGEST_SERVICE_NAME = 63 - len(SERVICE_SUFFIX)
+_SERVICE_NAME = Form(
+    rf"[a-z]([-a-z0-9]{{0,{_LONGEST_SERVICE_NAME - 2}}}[a-z0-9])?",
+    f"the Service <name>{SERVICE_SUFFIX} needs a name that starts with a letter and has at most "
+    f"{_LONGEST_SERVICE_NAME} characters before {SERVICE_SUFFIX}",
+)
+_INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
+_DURATION = Form(r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?", "a duration such as 30s or 1m is expected")
+_PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
 
 
 def duration_seconds(text: str) -> int:
@@ -91,9 +78,7 @@ def duration_seconds(text: str) -> int:
     Raises:
         ValueError: it is not written so.
     """
-    match = re.fullmatch(r"(?=\d)(?:(\d+)m)?(?:(\d+)s)?", text)
-    if match is None:
-        raise ValueError("a duration such as 30s or 1m is expected")
+    match = _DURATION.matched(text)
     return int(match[1] or 0) * 60 + int(match[2] or 0)
 
 
@@ -109,15 +94,10 @@ def _wait(value: str) -> str:
     return value
 
 
-def _path(value: str) -> str:
-    if not value.startswith("/"):
-        raise ValueError("a path starts with /, such as /predict?query=Music")
-    return value
-
-
-Text = Annotated[str, Field(min_length=1), AfterValidator(_filled_in)]
-Name = Annotated[str, AfterValidator(_filled_in), AfterValidator(_dns_label)]
-InstanceTypeName = Annotated[str, AfterValidator(_filled_in), AfterValidator(_instance_type)]
+Text = Annotated[str, Field(min_length=1), _FILLED_IN]
+Name = Annotated[str, _DNS_LABEL]
+InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
+Duration = Annotated[str, _DURATION]
 Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
 Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
@@ -193,14 +173,14 @@ class MetricsAdapter(_Model):
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
     """The guide's rules with their faults mended, or its own two lists."""
-    relist_interval: Annotated[str, AfterValidator(_relist_interval)] = "1m"
+    relist_interval: Annotated[Duration, AfterValidator(_relist_interval)] = "1m"
     """How often the adapter looks for new series, such as 30s; from Prometheus' scrape interval to 20m."""
 
 
 class Probe(_Model):
     """A request by which `verify` sees that the service works."""
 
-    path: Annotated[str, AfterValidator(_path)] = "/predict?query=Music"
+    path: Annotated[str, _PATH] = "/predict?query=Music"
     """Path of the request by which `make verify` sees that the service works."""
     answer: Text = "PlayMusic"
     """What it answers."""
@@ -271,7 +251,7 @@ class Autoscaler(_Model):
 class Service(_Model):
     """An inference service: Deployment, Service of type LoadBalancer, and HPA."""
 
-    name: Annotated[Name, AfterValidator(_service_name), Field(examples=["service"])]
+    name: Annotated[Name, _SERVICE_NAME, Field(examples=["service"])]
     """Name of the Deployment; the Service is `<name>-svc`."""
     namespace: Name = "default"
     """Namespace of the service."""
@@ -312,6 +292,6 @@ class Settings(_Model):
     metrics_adapter: MetricsAdapter = MetricsAdapter()
     services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
     """The inference services, as a list."""
-    wait_for_metrics: Annotated[str, AfterValidator(_wait)] = "5m"
+    wait_for_metrics: Annotated[Duration, AfterValidator(_wait)] = "5m"
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""
