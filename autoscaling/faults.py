@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from autoscaling.forms import DATE_TEXT
+from autoscaling.forms import DATE_TEXT, FORM
 from autoscaling.settings_model import Settings
 
 Location = tuple[int | str, ...]
@@ -358,9 +358,10 @@ def _reason(one: _Located, secret: bool) -> str:
         return f"at most {_count(context['max_length'], kind)} allowed"
     if kind in _EXPECTED:
         return f"{_EXPECTED[kind]} is expected"
-    if kind == "value_error":
-        return details["msg"].removeprefix("Value error, ")
-    return details["msg"]
+    if secret and kind != FORM:
+        # The message may have the value.
+        return "README.md says what is allowed"
+    return details["msg"].removeprefix("Value error, ")
 
 
 def _count(number: int, kind: str) -> str:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 DATE_TEXT = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)? [-+][0-9]{4} \S+"
 """What the engine makes of a date without quotes."""
+
+FORM = "form"
+"""Kind of the error of a text that has another form; its message never has the text."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Form:
         """
         match = re.fullmatch(self.pattern, value)
         if match is None:
-            raise ValueError(self.expected)
+            raise PydanticCustomError(FORM, self.expected)
         return match
 
     def _checked(self, value: str) -> str:
