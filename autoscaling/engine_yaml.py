@@ -21,8 +21,11 @@ Path = tuple[int | str, ...]
 _PLAIN = "!plain"
 _MERGE = "tag:yaml.org,2002:merge"
 _STANDARD = "tag:yaml.org,2002:"
-_MOST_VALUES = 100_000
+_MOST_VALUES = 50_000
 """More can only come from aliases of aliases, which the engine refuses too."""
+
+_OF_TEXT_KEYS: tuple[Path, ...] = ((), ("config",))
+"""Maps in which the engine refuses other keys; in those further down it makes texts of them."""
 
 _CONSTANTS: dict[str, object] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -198,10 +201,9 @@ class _Reader:
             self._refuse(node, path, "a key is a text, and not a list or a map: remove the `?`, `[` or `{` before it.")
             return None
         key = self._scalar(node, path)
-        if not isinstance(key, str) and len(path) < 2:
+        if not isinstance(key, str) and path in _OF_TEXT_KEYS:
             self._refuse(node, path, f"the key {node.value} is no text: write it in quotes, or remove it.")
             return None
-        # Deeper down, the engine makes a text of it.
         return key if isinstance(key, str) else {True: "true", False: "false", None: "<nil>"}.get(key, str(key))
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:

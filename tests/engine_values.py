@@ -1,4 +1,4 @@
-"""What the engine makes of values in a stack's file: seen on Pulumi 3.274, held against the engine in `tests/engine`."""
+"""What the engine makes of values in a stack's file; `tests/engine` holds it against the real one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def stack_file() -> str:
     """A stack's file with all of them."""
     inside = "\n".join(f"    inside{index}: {written}" for index, written in enumerate(INSIDE))
     at_top = "\n".join(f"  ackgpu:top{index}: {written}" for index, written in enumerate(AT_TOP))
-    return f"config:\n  ackgpu:inside:\n{inside}\n{at_top}\n  short: x\n  ackgpu:config:long: y\n  other:key: {{a: 1}}\n"
+    return (
+        f"config:\n  ackgpu:inside:\n{inside}\n{at_top}\n  short: x\n  ackgpu:config:long: y\n  other:key: {{a: 1}}\n"
+    )
 
 
 def as_the_program_gets_them() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Each wrong stack file is told in its sentence: by the check, by the program before it makes anything, by the schema."""
+"""Each wrong stack file is told in its sentence: by the check, by the program before it makes anything, by editors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.unit.program import Recorder, run_program
 from tests.wrong_settings import WRONG_FILES, WrongFile
 
 FILES = pytest.mark.parametrize("wrong", WRONG_FILES, ids=lambda one: one.path.stem)
-READABLE = [(one, read_stack_file(one.path)) for one in WRONG_FILES if read_stack_file(one.path).readable]
+STACKS = [(one, read_stack_file(one.path)) for one in WRONG_FILES]
+READABLE = [(one, stack) for one, stack in STACKS if stack.readable]
 SCHEMA = Draft7Validator(stack_schema())
 
 
