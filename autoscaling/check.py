@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoscaling.config_values import setting_values
 from autoscaling.faults import aliases
-from autoscaling.settings import Settings, SettingsError, parse_config
+from autoscaling.settings import Settings, SettingsError, parse_config, warnings
 from autoscaling.stack_file import StackFile, read_stack_file
 
 CHECKOUT = Path(__file__).parents[1]
@@ -23,6 +23,8 @@ class Checked:
     settings: Settings
     unknown: frozenset[str]
     """Keys whose values only the engine can read; the settings have stand-ins for them."""
+    warnings: tuple[str, ...]
+    """Each begins as a fault does."""
 
 
 def check_file(path: Path) -> Checked:
@@ -44,7 +46,8 @@ def check_file(path: Path) -> Checked:
         raise SettingsError([*told, *(_at(stack, stack.line_of(one), one) for one in error.faults)]) from None
     if told:
         raise SettingsError(told)
-    return Checked(settings, frozenset(unknown))
+    told = [_at(stack, stack.line_of(one), f"warning: {one}") for one in warnings(settings, unknown=unknown)]
+    return Checked(settings, frozenset(unknown), tuple(told))
 
 
 def summary(checked: Checked) -> str:
@@ -62,7 +65,7 @@ def _at(stack: StackFile, line: int | None, sentence: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print `ok` and what the settings come to, or each fault on a line; 1 where there is one."""
+    """Print warnings and what the settings come to, or each fault on a line; 1 where there is one."""
     parser = argparse.ArgumentParser(prog="python -m autoscaling.check", description="Check a stack's settings.")
     parser.add_argument("--stack", required=True, help="name of the stack")
     name = f"Pulumi.{parser.parse_args(arguments).stack}.yaml"
@@ -71,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 1
+    for warning in checked.warnings:
+        print(warning)
     print(f"{name}: {summary(checked)}")
     return 0
 

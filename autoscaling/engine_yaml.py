@@ -204,7 +204,9 @@ class _Reader:
         if not isinstance(key, str) and path in _OF_TEXT_KEYS:
             self._refuse(node, path, f"the key {node.value} is no text: write it in quotes, or remove it.")
             return None
-        return key if isinstance(key, str) else {True: "true", False: "false", None: "<nil>"}.get(key, str(key))
+        if isinstance(key, bool):
+            return str(key).lower()
+        return "<nil>" if key is None else str(key)
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
         kind = node.tag.removeprefix(_STANDARD)

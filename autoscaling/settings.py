@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from autoscaling.config_values import PROJECT, setting_values, strangers
-from autoscaling.cross_checks import Finding, findings
+from autoscaling.cross_checks import findings
 from autoscaling.faults import Fault, aliases, faults_of, within, without_faults
+from autoscaling.findings import Finding
 from autoscaling.settings_model import Settings
 
-__all__ = ["Settings", "SettingsError", "parse", "parse_config"]
+__all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 
 
 class SettingsError(Exception):
@@ -78,11 +79,29 @@ def parse(values: Mapping[str, Any], *, secrets: Collection[str] = (), unknown: 
     else:
         known = []
     doubtful = [*(fault.key for fault in faults), *unknown]
-    between = (one for one in findings(settings) if not _touches(one.keys, doubtful))
-    sentences = [*known, *(_shown(one, secrets) for one in between)]
+    sentences = [*known, *_between(settings, "error", secrets, doubtful)]
     if sentences:
         raise SettingsError(sentences)
     return settings
+
+
+def warnings(settings: Settings, *, secrets: Collection[str] = (), unknown: Collection[str] = ()) -> list[str]:
+    """What the user should know of settings that can be used, one sentence each.
+
+    Args:
+        settings: they passed `parse`.
+        secrets: as for `parse`.
+        unknown: as for `parse`.
+    """
+    return list(_between(settings, "warning", secrets, unknown))
+
+
+def _between(
+    settings: Settings, severity: Literal["error", "warning"], secrets: Collection[str], doubtful: Collection[str]
+) -> Iterator[str]:
+    for one in findings(settings):
+        if one.severity == severity and not _touches(one.keys, doubtful):
+            yield _shown(one, secrets)
 
 
 def _touches(keys: Collection[str], others: Collection[str]) -> bool:

@@ -8,12 +8,12 @@ import pulumi
 from pulumi.runtime.config import CONFIG, get_config, get_config_env, get_config_secret_keys_env, is_config_secret
 
 from autoscaling.engine_yaml import Fault
-from autoscaling.settings import Settings, SettingsError, parse_config
+from autoscaling.settings import Settings, SettingsError, parse_config, warnings
 from autoscaling.stack_file import StackFile, read_stack_file
 
 
 def stack_settings() -> Settings:
-    """The settings of the stack that runs.
+    """The settings of the stack that runs; warnings are logged.
 
     Raises:
         SettingsError: with one sentence for each fault.
@@ -32,6 +32,8 @@ def stack_settings() -> Settings:
         raise SettingsError([*passed_over, *error.faults]) from None
     if passed_over:
         raise SettingsError(passed_over)
+    for sentence in warnings(settings, secrets=secrets):
+        pulumi.log.warn(sentence)
     return settings
 
 
