@@ -190,16 +190,18 @@ class _Located:
 
 def _located(details: ErrorDetails) -> _Located:
     location: list[int | str] = []
-    spot = [Alternative(Settings)]
+    around = spot = [Alternative(Settings)]
     is_key = in_union = False
     *_, last = parts = details["loc"]
     for part in parts:
         inner = _inside(spot, part)
         if inner is not None:
             location.append(part)
-            spot, in_union = inner, False
+            around, spot, in_union = spot, inner, False
         elif part == "[key]":
             is_key = True
+            maps = [get_args(one.annotation) for one in around if get_origin(one.annotation) is dict]
+            spot = [one for key, _ in maps for one in alternatives(key)]
         elif part is last and details["type"] == "extra_forbidden":
             location.append(part)
         else:
@@ -278,7 +280,8 @@ def _sentence(several: Sequence[_Located], secret: bool) -> str:
     if kind == "extra_forbidden":
         return f"{key} is no setting: {_instead(first)}"
     if first.is_key:
-        return f"{key} has the wrong name: {_reasons(several, secret)}"
+        *outer, name = first.location
+        return f"{key_of(tuple(outer))} has the key {written(name)}: {_reasons(several, secret)}"
     if secret:
         return f"{key} is a secret, which is not shown, and wrong: {_reasons(several, secret)}"
     if isinstance(value, str) and value.startswith("<"):

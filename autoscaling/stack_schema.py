@@ -87,9 +87,11 @@ def _converted(schema: Any) -> Any:
     """The library's schema without its notes, in the standard's names, and with a secret for each scalar."""
     if not isinstance(schema, Mapping):
         return schema
-    result: dict[str, Any] = {_CONSTRAINTS.get(key, key): value for key, value in schema.items() if key not in _NOTES}
+    result: dict[str, Any] = {
+        str(_CONSTRAINTS.get(key, key)): value for key, value in schema.items() if key not in _NOTES
+    }
     for key, value in result.items():
-        if key in ("properties", "$defs"):
+        if key in ("properties", "patternProperties", "$defs"):
             result[key] = {name: _converted(one) for name, one in value.items()}
         elif key in ("items", "additionalProperties"):
             result[key] = _converted(value)
@@ -99,6 +101,8 @@ def _converted(schema: Any) -> Any:
             result[key] = [one for index, one in enumerate(flat) if one not in flat[:index]]
         elif key == "description":
             result[key] = " ".join(value.split())
+    if "patternProperties" in result:
+        result["additionalProperties"] = False
     types = result.get("type", [])
     scalar = _SCALARS & {types} if isinstance(types, str) else _SCALARS & set(types)
     return _or_encrypted(result) if scalar else result

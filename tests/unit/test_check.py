@@ -16,7 +16,6 @@ from autoscaling.settings import SettingsError
 from tests.wrong_settings import FOLDER, wrong_file
 
 CHECKOUT = Path(__file__).parents[2]
-SALT = "encryptionsalt: v1:abc=\n"
 
 
 def told(path: Path) -> list[str]:
@@ -71,12 +70,17 @@ def test_a_stack_without_a_file_is_told_which_have_one(capsys: pytest.CaptureFix
 
 def test_all_faults_of_a_file_are_told_whatever_finds_them(tmp_path: Path) -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
-    text = (
-        text.replace("cn-hangzhou\n", "cn-hangzou\n", 1).replace("max: 10}", "max: 9}") + SALT + "  ackpu:region: x\n"
-    )
-    path = written(tmp_path, text.replace(SALT, "").replace("encryptionsalt", "# encryptionsalt"))
+    changes = {
+        "region: cn": "region: cm",
+        "max: 10}": "max: 9}",
+        "config:": "confg: 1\nconfig:\n  ackpu:a: b",
+    }
+    for right, wrong in changes.items():
+        assert right in text
+        text = text.replace(right, wrong, 1)
+    path = written(tmp_path, text)
     sentences = [fault.split(": ", 1)[1] for fault in told(path)]
-    assert [sentence.split(" ")[0] for sentence in sentences] == ["ackpu:region", "region", "services"]
+    assert [sentence.split(" ")[0] for sentence in sentences] == ["confg", "ackpu:a", "region", "services"]
 
 
 def test_a_secret_is_neither_checked_nor_shown(tmp_path: Path) -> None:
@@ -87,10 +91,17 @@ def test_a_secret_is_neither_checked_nor_shown(tmp_path: Path) -> None:
     assert (
         check.summary(checked) == "ok, but for what only `pulumi preview` can read: cluster.id, metricsAdapter, region"
     )
-    assert told(rehearsed(tmp_path, region=secret, cluster={"id": 7}, waitForMetrics="1h30m")) == [
-        "Pulumi.unit.yaml:3: cluster.id is 7: a text is expected; write it in quotes.",
-        "Pulumi.unit.yaml:28: waitForMetrics is '1h30m': a duration such as 30s or 1m is expected.",
-    ]
+    sentences = [fault.split(": ", 1)[1] for fault in told(rehearsed(tmp_path, region=secret, cluster={"id": 7}))]
+    assert sentences == ["cluster.id is 7: a text is expected; write it in quotes."]
+
+
+def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
+    pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "vswitchIds": ["vsw-a"], "autoscaling": {"max": 10}}
+    [warning] = check_file(rehearsed(tmp_path, gpuNodePool=pool)).warnings
+    assert warning.startswith("Pulumi.unit.yaml:")
+    assert ": warning: gpuNodePool has one type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
+    secret = {"secure": "v1:abc=:xyz="}
+    assert check_file(rehearsed(tmp_path, gpuNodePool={**pool, "vswitchIds": [secret]})).warnings == ()
 
 
 def test_what_an_environment_may_add_is_not_missed(tmp_path: Path) -> None:
