@@ -53,8 +53,8 @@ def test_shared_cards_hold_as_much_memory_and_computing_power_as_they_have() -> 
     half = {"gpuMemoryGiB": 8}
     assert parse(settings({"cardMode": "cgpu", "size": 2}, half, half)), "4 x 8 GiB on 2 x 16"
     assert fault(settings({"cardMode": "cgpu", "size": 1}, half, half)) == (
-        "services can ask for 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool offers at most 16 "
-        "(1 nodes x 1 cards x 16): raise the pool or lower maxReplicas."
+        "services can ask for 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool offers at most "
+        "16 (1 nodes x 1 cards x 16): raise the pool or lower maxReplicas."
     )
     greedy = {"gpuMemoryGiB": 1, "gpuCorePercent": 60}
     assert "120 percent of GPUs" in fault(settings({"cardMode": "core_mem", "size": 1}, greedy))

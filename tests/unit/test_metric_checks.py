@@ -92,7 +92,7 @@ def test_the_guides_rules_expose_the_guides_metrics_in_its_aggregation_only() ->
 
 def test_the_guides_rules_are_for_acks_labels() -> None:
     metric = on("DCGM_FI_DEV_GPU_UTIL")
-    with pytest.raises(SettingsError, match="the rules 'seed' are written for ACK's labels: set metricsAdapter.rules"):
+    with pytest.raises(SettingsError, match="the rules 'seed' are written for ACK's labels: set "):
         parse(settings(metric, adapter={"rules": "seed", "labels": "upstream"}))
 
 
