@@ -57,7 +57,7 @@ class GpuAutoscaler(pulumi.ComponentResource):
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         create = _create_v2 if args.api == "v2" else _create_v2beta1
         self.autoscaler = create(f"{name}-hpa", args, pulumi.ResourceOptions(parent=self))
-        self.register_outputs({"autoscaler": self.autoscaler.metadata.name})
+        self.register_outputs({})
 
 
 def _create_v2(name: str, args: GpuAutoscalerArgs, options: pulumi.ResourceOptions) -> v2.HorizontalPodAutoscaler:

@@ -53,8 +53,8 @@ def test_shared_cards_hold_as_much_memory_and_computing_power_as_they_have() -> 
     half = {"gpuMemoryGiB": 8}
     assert parse(settings({"cardMode": "cgpu", "size": 2}, half, half)), "4 x 8 GiB on 2 x 16"
     assert fault(settings({"cardMode": "cgpu", "size": 1}, half, half)) == (
-        "services can ask for 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool offers at most 16 "
-        "(1 nodes x 1 cards x 16): raise the pool or lower maxReplicas."
+        "services can ask for 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool offers at most "
+        "16 (1 nodes x 1 cards x 16): raise the pool or lower maxReplicas."
     )
     greedy = {"gpuMemoryGiB": 1, "gpuCorePercent": 60}
     assert "120 percent of GPUs" in fault(settings({"cardMode": "core_mem", "size": 1}, greedy))
@@ -115,3 +115,18 @@ def test_one_type_in_one_zone_is_a_warning() -> None:
 def test_a_type_without_gpus_is_refused() -> None:
     types = ["ecs.gn6i-c4g1.xlarge", "ecs.g7.xlarge"]
     assert "has ecs.g7.xlarge, which has no GPU" in fault(settings({"instanceTypes": types}))
+
+
+@pytest.mark.case("D1")
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"requests": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/gpu": 0.5}},
+        {},
+    ],
+)
+def test_gpus_can_only_be_asked_for_as_whole_ones_in_limits(resources: dict[str, Any]) -> None:
+    assert fault(settings(None, {"resources": resources})).startswith("services[0].resources is no setting:")
+    assert "services[0].gpus is 0.5" in fault(settings(None, {"gpus": 0.5}))
