@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaling.config_values import setting_values
-from autoscaling.faults import aliases
+from autoscaling.model_keys import aliases
 from autoscaling.settings import Settings, SettingsError, parse_config, warnings
 from autoscaling.stack_file import StackFile, read_stack_file
 

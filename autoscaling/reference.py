@@ -15,10 +15,11 @@ from pydantic.fields import FieldInfo
 from autoscaling.adapter_rules import RuleSet
 from autoscaling.card_modes import CARD_MODES
 from autoscaling.config_values import PROJECT
-from autoscaling.faults import aliases, alternatives, limits, models
 from autoscaling.gpu_metrics import GpuMetric, catalogue
+from autoscaling.model_keys import aliases, alternatives, models
 from autoscaling.settings_model import Settings
 from autoscaling.stack_schema import STACK_SCHEMA, stack_schema_text
+from autoscaling.wording import limits
 
 _CHECKOUT = Path(__file__).parents[1]
 _LONGEST_LIST = 4

@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from autoscaling.config_values import PROJECT, setting_values, strangers
 from autoscaling.cross_checks import findings
-from autoscaling.faults import Fault, aliases, faults_of, within, without_faults
+from autoscaling.faults import Fault, faults_of, without_faults
 from autoscaling.findings import Finding
+from autoscaling.model_keys import aliases, within
 from autoscaling.settings_model import Settings
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]

@@ -11,7 +11,8 @@ from typing import Any
 from autoscaling import engine_yaml
 from autoscaling.config_values import PROJECT, engine_text
 from autoscaling.engine_yaml import Fault
-from autoscaling.faults import key_of, nearest
+from autoscaling.model_keys import key_of
+from autoscaling.wording import nearest
 
 TOP_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
 """What the engine reads of a stack's file."""

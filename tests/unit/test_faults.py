@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from autoscaling import faults
-from autoscaling.faults import faults_of, limits, nearest, without_faults, written
+from autoscaling.faults import faults_of, without_faults
 from autoscaling.settings import SettingsError, parse, warnings
+from autoscaling.wording import LONGEST_VALUE, limits, nearest, written
 from tests.unit.test_settings import GOOD, changed
 
 
@@ -101,7 +102,7 @@ def test_a_value_is_shown_as_yaml_has_it(value: object, as_yaml: str) -> None:
 def test_a_long_value_is_cut() -> None:
     for value in ("x" * 10_000, ["x" * 50] * 50):
         shown = written(value)
-        assert len(shown) == faults.LONGEST_VALUE
+        assert len(shown) == LONGEST_VALUE
         assert shown.endswith("...")
 
 
