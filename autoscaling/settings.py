@@ -114,7 +114,6 @@ def _shown(finding: Finding, secrets: Collection[str]) -> str:
     """Its sentence, which has values, unless one of them is a secret."""
     if not _touches(finding.keys, secrets):
         return finding.sentence
-    return (
-        f"{finding.keys[0]} does not go with the other settings; the values are not shown, since there is a secret "
-        "among them: write them without `secure:` to see why."
-    )
+    keys = f"{', '.join(finding.keys[:-1])} and {finding.keys[-1]}" if len(finding.keys) > 1 else finding.keys[0]
+    wrong = "do not go together" if finding.severity == "error" else "may not go together"
+    return f"{keys} {wrong}; there is a secret among them: write it without `secure:` to see why."
