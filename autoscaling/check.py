@@ -68,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print warnings and what the settings come to, or each fault on a line; 1 where there is one."""
     parser = argparse.ArgumentParser(prog="python -m autoscaling.check", description="Check a stack's settings.")
     parser.add_argument("--stack", required=True, help="name of the stack")
-    name = f"Pulumi.{parser.parse_args(arguments).stack}.yaml"
+    # Pulumi Cloud's stacks also go by <organisation>/<project>/<stack>.
+    name = f"Pulumi.{parser.parse_args(arguments).stack.rpartition('/')[2]}.yaml"
     try:
         checked = check_file(CHECKOUT / name)
     except SettingsError as error:

@@ -23,9 +23,15 @@ _MERGE = "tag:yaml.org,2002:merge"
 _STANDARD = "tag:yaml.org,2002:"
 _MOST_VALUES = 50_000
 """More can only come from aliases of aliases, which the engine refuses too."""
+_DEEPEST = 100
+"""Levels of maps and lists, which is more than any setting has and less than Python can walk."""
+_MOST_DIGITS = 66
+"""Those of the longest whole number of 64 bits, with sign and `0b`."""
 
 _OF_TEXT_KEYS: tuple[Path, ...] = ((), ("config",))
 """Maps in which the engine refuses other keys; in those further down it makes texts of them."""
+
+_TOO_DEEP = "maps or lists are nested too deep: no setting is."
 
 _CONSTANTS: dict[str, object] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -89,7 +95,7 @@ def load(text: str) -> Document:
             Fault(f"the character U+{ord(text[error.position]):04X} is not allowed: remove it.", line)
         )
     except RecursionError:
-        document.faults.append(Fault("lists or maps are nested too deep to be read."))
+        document.faults.append(Fault(_TOO_DEEP))
     return document
 
 
@@ -100,20 +106,17 @@ def plain(text: str) -> Any:
     if time := _time(text):
         return time
     digits = text.replace("_", "") if text[0] in "-+0123456789" else text
-    if _OCTAL.fullmatch(digits):
-        return _number(int(digits, 8))
-    if _WHOLE.fullmatch(digits):
-        return _number(int(digits, 0))
+    if len(digits) <= _MOST_DIGITS:
+        whole = int(digits, 8) if _OCTAL.fullmatch(digits) else int(digits, 0) if _WHOLE.fullmatch(digits) else None
+        if whole is not None and -(2**63) <= whole < 2**64:
+            return whole
     if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)):
         return _number(float(digits))
     return text
 
 
-def _number(value: float) -> float:
-    # On its way to the program a whole number loses its fraction, and a large one what a float has no room for.
-    if isinstance(value, int) and -(2**63) <= value < 2**64:
-        return value
-    number = float(value)
+def _number(number: float) -> float:
+    # On its way to the program it loses a fraction that is none.
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
@@ -158,6 +161,8 @@ class _Reader:
             return None
         if any(node is one for one in self._above):
             return self._refuse(node, path, "an alias stands inside what it stands for: write it out.")
+        if len(self._above) > _DEEPEST:
+            return self._refuse(node, path, _TOO_DEEP)
         self._above.append(node)
         try:
             if isinstance(node, yaml.MappingNode):

@@ -25,7 +25,7 @@ from autoscaling.model_keys import (
     within,
 )
 from autoscaling.settings_model import Settings
-from autoscaling.wording import date_of, near_one, nearest, reason, written
+from autoscaling.wording import date_of, near_one, nearest, reason, shortened, written
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _sentence(several: Sequence[_Located], secret: bool) -> str:
     if kind == "missing":
         return f"{key} is missing: set it."
     if kind == "extra_forbidden":
-        return f"{key} is no setting: {_instead(first)}"
+        return f"{shortened(key)} is no setting: {_instead(first)}"
     if first.is_key:
         *outer, name = first.location
         return f"{key_of(tuple(outer))} has the key {written(name)}: {_reasons(several, secret)}"

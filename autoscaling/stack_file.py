@@ -42,7 +42,7 @@ class StackFile:
 
     def line_of(self, sentence: str) -> int | None:
         """The line of the setting with which a sentence begins, or of what is around it."""
-        key = re.match(r"[^\s:]*(:[^\s:]+)?", sentence)[0]  # type: ignore[index]
+        key = sentence.split(" ", 1)[0].removesuffix(":")
         while key and key not in self.lines:
             key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
         return self.lines.get(key)

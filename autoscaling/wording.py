@@ -49,8 +49,13 @@ def written(value: object) -> str:
     else:
         text = yaml.dump(value, Dumper=_OneLine, default_flow_style=True, width=_NO_BREAK, allow_unicode=True,
                          sort_keys=False)  # fmt: skip
-    text = " ".join(text.removesuffix("...\n").split("\n")).strip()
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+    return shortened(text.removesuffix("...\n"))
+
+
+def shortened(text: str) -> str:
+    """A text on one line, cut to a readable length."""
+    line = " ".join(text.split("\n")).strip()
+    return line if len(line) <= LONGEST_VALUE else f"{line[: LONGEST_VALUE - 3]}..."
 
 
 def date_of(value: object) -> str | None:

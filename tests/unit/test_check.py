@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from autoscaling import check
 from autoscaling.check import check_file
+from autoscaling.config_values import PROJECT
 from autoscaling.settings import SettingsError
+from tests.unit.test_settings import FULL, leaves
 from tests.wrong_settings import FOLDER, wrong_file
 
 CHECKOUT = Path(__file__).parents[2]
@@ -41,7 +45,7 @@ def rehearsed(folder: Path, **changes: object) -> Path:
 
 
 def test_a_right_file_is_summed_up_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.main(["--stack", "rehearsal"]) == 0
+    assert check.main(["--stack", "somebody/ackgpu/rehearsal"]) == 0
     assert capsys.readouterr().out == "Pulumi.rehearsal.yaml: ok, 1 service of at most 10 pods in cn-hangzhou\n"
 
 
@@ -95,6 +99,18 @@ def test_a_secret_is_neither_checked_nor_shown(tmp_path: Path) -> None:
     assert sentences == ["cluster.id is 7: a text is expected; write it in quotes."]
 
 
+@pytest.mark.parametrize("path", leaves(FULL))
+def test_any_value_may_be_a_secret(path: str, tmp_path: Path) -> None:
+    values = copy.deepcopy(FULL)
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    target: Any = values
+    for part in parents:
+        target = target[part]
+    target[last] = {"secure": "v1:abc=:xyz="}
+    content = {"config": {f"ackgpu:{key}": value for key, value in values.items()}}
+    assert len(check_file(written(tmp_path, yaml.safe_dump(content))).unknown) == 1
+
+
 def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
     pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "vswitchIds": ["vsw-a"], "autoscaling": {"max": 10}}
     [warning] = check_file(rehearsed(tmp_path, gpuNodePool=pool)).warnings
@@ -110,6 +126,10 @@ def test_what_an_environment_may_add_is_not_missed(tmp_path: Path) -> None:
     path.write_text(f"{path.read_text()}environment: [production]\n")
     assert {"region", "services"} <= check_file(path).unknown
     assert check_file(written(tmp_path, "environment: [production]\n")).unknown
+
+
+def test_the_settings_are_those_of_the_project() -> None:
+    assert yaml.safe_load((CHECKOUT / "Pulumi.yaml").read_text())["name"] == PROJECT
 
 
 def test_the_engine_and_the_cloud_are_not_needed() -> None:

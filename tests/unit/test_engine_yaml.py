@@ -79,3 +79,11 @@ def test_all_faults_of_a_file_are_told_with_their_lines() -> None:
         (7, ()),
     ]
     assert document.value == {"a": 1, "b": {"c": 1}, "d": 8}
+
+
+def test_no_depth_ends_in_a_traceback() -> None:
+    for depth in (99, 150, 400):
+        document = engine_yaml.load("[" * depth + "]" * depth)
+        assert [fault.sentence for fault in document.faults] == (
+            [] if depth < 100 else ["maps or lists are nested too deep: no setting is."]
+        )
