@@ -43,11 +43,12 @@ nodes = GpuNodePool("gpu", pool_args, cloud)
 prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)
 prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 
+adapting = settings.metrics_adapter
 adapter_args = MetricsAdapterArgs(
-    chart=settings.metrics_adapter.chart,
+    chart=adapting.chart,
     prometheus_url=prometheus.http_api_url,
-    rules=rules(settings.metrics_adapter.rules),
-    relist_interval=settings.metrics_adapter.relist_interval,
+    rules=[*rules(adapting.rules), *(rule.as_written() for rule in adapting.extra_rules)],
+    relist_interval=adapting.relist_interval,
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
 
@@ -66,7 +67,7 @@ for service in settings.services:
     described.append(inference.describe(service, hpa=scaler.autoscaler.metadata.name))
 
 services = pulumi.Output.all(*described)
-resources = metric_resources(settings.metrics_adapter.rules)
+resources = metric_resources(adapting.rules, adapting.extra_rules)
 outputs = {
     "clusterId": cluster.cluster_id,
     "customMetricsPath": CUSTOM_METRICS_PATH,

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, effective_range, exposed_resources
+from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, effective_range, exposed_resources, rules
+from autoscaling.exposed_name import name_of_rule
+from autoscaling.extra_rule_checks import EXTRA_RULES, RuleFinding, exposed_metrics, extra_rule_findings
 from autoscaling.faults import nearest
 from autoscaling.gpu_metrics import GpuMetric, catalogue
 from autoscaling.instance_types import InstanceType, find_instance_type
@@ -39,6 +41,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield from _replicas(service, key)
         yield from _metric(service, key, settings)
     yield from _capacity(settings)
+    yield from _extra_rules(settings)
 
 
 def _pool_size(pool: GpuNodePool) -> Iterator[Finding]:
@@ -117,8 +120,7 @@ def _metric(service: Service, key: str, settings: Settings) -> Iterator[Finding]
     metric_key, target_key = f"{key}.autoscaler.metric", f"{key}.autoscaler.target"
     metric = catalogue().find(chosen)
     if metric is None:
-        names = [one.name for one in catalogue().metrics]
-        yield Finding(f"{metric_key} is {chosen!r}, which no rule exposes: {nearest(chosen, names)}", (metric_key,))
+        yield from _own_metric(chosen, metric_key, settings)
         return
     if "pods" not in exposed_resources(metric, preset):
         able = [other for other in RULE_PRESETS if "pods" in exposed_resources(metric, other)]
@@ -141,6 +143,38 @@ def _metric(service: Service, key: str, settings: Settings) -> Iterator[Finding]
             f"{target_key} is {target:f} MiB, which {chosen} never reaches: the GPUs of a pod have {memory} MiB.",
             (target_key, metric_key, _TYPES, f"{key}.gpus"),
         )
+
+
+def _own_metric(chosen: str, metric_key: str, settings: Settings) -> Iterator[Finding]:
+    """What is wrong with a metric that the catalogue lacks, and whose unit and range nobody knows."""
+    exposed = exposed_metrics(settings.metrics_adapter.extra_rules)
+    if chosen not in exposed:
+        names = [*exposed, *(one.name for one in catalogue().metrics)]
+        yield Finding(
+            f"{metric_key} is {chosen!r}, which no rule exposes: {nearest(chosen, names)}", (metric_key, EXTRA_RULES)
+        )
+    elif "pods" not in exposed[chosen]:
+        yield Finding(
+            f"{metric_key} is {chosen!r}, which {EXTRA_RULES} exposes for {' and '.join(exposed[chosen])} only, and an "
+            "HPA reads pods: give that rule a label of the pod under resources.overrides.",
+            (metric_key, EXTRA_RULES),
+        )
+
+
+def _extra_rule_findings(settings: Settings) -> Iterator[RuleFinding]:
+    adapter = settings.metrics_adapter
+    return extra_rule_findings(adapter.extra_rules, [name_of_rule(rule) for rule in rules(adapter.rules)])
+
+
+def _extra_rules(settings: Settings) -> Iterator[Finding]:
+    for one in _extra_rule_findings(settings):
+        if one.severity == "error":
+            yield Finding(one.sentence, one.keys)
+
+
+def warnings(settings: Settings) -> Iterator[str]:
+    """What is hardly meant so, though it works."""
+    return (one.sentence for one in _extra_rule_findings(settings) if one.severity == "warning")
 
 
 def _highest(metric: GpuMetric, preset: RulePreset) -> tuple[Decimal, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel
@@ -20,6 +20,7 @@ _EXPECTED = {
     "string_type": "a text is expected; write it in quotes",
     "string_too_short": "a text is expected",
     "list_type": "a list is expected",
+    "dict_type": "a map is expected",
     "too_short": "at least one entry is expected",
     "too_long": "at most 10 entries are allowed",
     "is_instance_of": "a number above 0 is expected",
@@ -67,7 +68,7 @@ def without_faults(values: Mapping[str, Any], faults: Sequence[ErrorDetails]) ->
         field = _field_at(tuple(fault["loc"]))
         if isinstance(last, int):
             container[last] = field.examples[0][0] if field and field.examples else None
-        elif field and field.is_required() and field.examples:
+        elif field and field.alias == last and field.is_required() and field.examples:
             container[last] = copy.deepcopy(field.examples[0])
         else:
             container.pop(last, None)
@@ -104,15 +105,19 @@ def _metadata(annotation: Any) -> Iterator[Any]:
 
 
 def _field_at(location: _Location) -> FieldInfo | None:
-    """The field a location ends in; for an item of a list, the list's."""
-    names = [part for part in location if isinstance(part, str)]
+    """The field a location ends in; for an item of a list or an entry of a map, the list's or the map's."""
     model: type[BaseModel] = Settings
-    for position, name in enumerate(names):
+    field: FieldInfo | None = None
+    names = (part for part in location if isinstance(part, str))
+    for name in names:
         field = next((info for info in model.model_fields.values() if info.alias == name), None)
-        if field is None or position == len(names) - 1:
-            return field
-        model = next(models(field.annotation))
-    return None
+        if field is None:
+            return None
+        model = next(models(field.annotation), model)
+        if get_origin(field.annotation) is dict:
+            # What follows is a key of the user's own.
+            next(names, None)
+    return field
 
 
 def _model_at(location: _Location) -> type[BaseModel]:

@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoscaling.adapter_rules import RulePreset, exposed_resources
+from autoscaling.extra_rule_checks import exposed_metrics
+from autoscaling.extra_rules import ExtraRule
 from autoscaling.gpu_metrics import catalogue
 from autoscaling.versions import CUSTOM_METRICS_PATH
 
 
-def metric_resources(preset: RulePreset) -> list[str]:
-    """Each `<resource>/<metric>` of the catalogue that the preset's rules expose."""
-    return [
-        f"{resource}/{metric.name}" for metric in catalogue().metrics for resource in exposed_resources(metric, preset)
-    ]
+def metric_resources(preset: RulePreset, extra_rules: Sequence[ExtraRule]) -> list[str]:
+    """Each `<resource>/<metric>` of the catalogue that the preset's rules expose, and of the user's own rules."""
+    exposed = {metric.name: exposed_resources(metric, preset) for metric in catalogue().metrics}
+    exposed |= exposed_metrics(extra_rules)
+    return [f"{resource}/{name}" for name, resources in exposed.items() for resource in resources]
 
 
 def check_commands(services: Sequence[Mapping[str, Any]]) -> list[str]:

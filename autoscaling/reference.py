@@ -21,6 +21,9 @@ _CHECKOUT = Path(__file__).parents[1]
 _LONGEST_LIST = 4
 """The README's table spares the reader longer lists of allowed values; an error shows them."""
 
+_ANY = {list: "[]", dict: ".*"}
+"""How the table writes any entry of a list or a map."""
+
 
 def documents() -> dict[Path, str]:
     """Each file with a part that is written from the models, as it should be."""
@@ -71,7 +74,7 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
         if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
             yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
         if inner:
-            yield from _settings(inner, f"{key}[]." if get_origin(field.annotation) is list else f"{key}.")
+            yield from _settings(inner, f"{key}{_ANY.get(get_origin(field.annotation), '')}.")
 
 
 def _description(field: FieldInfo) -> str:

@@ -12,11 +12,12 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from autoscaling.adapter_rules import RulePreset
+from autoscaling.extra_rules import ExtraRule
 from autoscaling.gpu_metrics import catalogue
+from autoscaling.strict_model import StrictModel as _Model
 from autoscaling.versions import ADAPTER_CHART
 
 Region = Literal[
@@ -123,17 +124,6 @@ Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=False,
-        use_attribute_docstrings=True,
-    )
-
-
 class Cluster(_Model):
     """The ACK cluster, which exists already."""
 
@@ -193,6 +183,8 @@ class MetricsAdapter(_Model):
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
     """The guide's rules with their faults mended, or its own two lists."""
+    extra_rules: list[ExtraRule] = []
+    """Rules of your own, after those: see below."""
     relist_interval: Annotated[str, AfterValidator(_relist_interval)] = "1m"
     """How often the adapter looks for new series, such as 30s; from Prometheus' scrape interval to 20m."""
 
