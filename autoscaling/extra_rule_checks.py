@@ -16,9 +16,8 @@ import promql_parser as promql
 
 from autoscaling.exposed_name import NameFaultError, derived_name
 from autoscaling.extra_rules import ExtraRule
+from autoscaling.findings import Finding
 from autoscaling.promql import QueryError, is_vector, labels, nodes, parse, regex, selectors, series_name
-
-Severity = Literal["error", "warning"]
 
 EXTRA_RULES = "metricsAdapter.extraRules"
 
@@ -30,16 +29,6 @@ _OBJECTS = "object-1|object-2"
 
 
 @dataclass(frozen=True)
-class RuleFinding:
-    """What is wrong with a rule (an error), or hardly meant so (a warning)."""
-
-    sentence: str
-    keys: tuple[str, ...]
-    """Whose values it rests on."""
-    severity: Severity = "error"
-
-
-@dataclass(frozen=True)
 class _Fault:
     key: str
     """Within the rule."""
@@ -47,10 +36,10 @@ class _Fault:
     """What is told after the key."""
     rests_on: tuple[str, ...] = ()
     """Further keys within the rule."""
-    severity: Severity = "error"
+    severity: Literal["error", "warning"] = "error"
 
 
-def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]) -> Iterator[RuleFinding]:
+def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]) -> Iterator[Finding]:
     """Everything that is wrong, or hardly meant so, with a user's rules.
 
     Args:
@@ -75,7 +64,7 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
             owners[name] = key
         for fault in faults:
             keys = tuple(f"{key}.{one}" for one in (fault.key, *fault.rests_on))
-            yield RuleFinding(f"{key}.{fault.key} {fault.text}.", keys, fault.severity)
+            yield Finding(f"{key}.{fault.key} {fault.text}.", keys, fault.severity)
 
 
 def exposed_name(rule: ExtraRule) -> str | None:
@@ -87,9 +76,9 @@ def exposed_name(rule: ExtraRule) -> str | None:
 
 
 def exposed_metrics(rules: Sequence[ExtraRule]) -> dict[str, tuple[str, ...]]:
-    """The metrics that the rules expose: name to resources, as the API lists them."""
+    """The metrics that the rules expose: name to kinds of object."""
     named = ((exposed_name(rule), rule.resources.overrides.values()) for rule in rules)
-    return {name: tuple(f"{one.kind}s" for one in overrides) for name, overrides in named if name}
+    return {name: tuple(one.kind for one in overrides) for name, overrides in named if name}
 
 
 def _faults(rule: ExtraRule) -> Iterator[_Fault]:
@@ -252,7 +241,9 @@ def _check_result(expression: promql.Expr, label: str, kind: str) -> None:
     if kept is not None and label in kept:
         return
     for node in nodes(expression):
-        inner = labels(node.expr) if isinstance(node, promql.AggregateExpr) else None
+        if not isinstance(node, promql.AggregateExpr):
+            continue
+        inner = labels(node.expr)
         if inner is not None and label in inner and label not in (labels(node) or ()):
             operator = f"{node.op}(...)"
             raise QueryError(
@@ -282,8 +273,8 @@ def _warnings(
     ]
     if lost:
         yield _warning(
-            f"lacks {', '.join(str(one) for one in lost)} of seriesQuery, which the adapter does not carry over: repeat "
-            "it after <<.LabelMatchers>>"
+            f"lacks {', '.join(str(one) for one in lost)} of seriesQuery, which the adapter does not carry over: "
+            "repeat it after <<.LabelMatchers>>"
         )
 
 

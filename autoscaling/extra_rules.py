@@ -9,14 +9,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
-from autoscaling.strict_model import StrictModel
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 Resource = Literal["namespace", "node", "pod", "service", "namespaces", "nodes", "pods", "services"]
 
 
-class SeriesFilter(StrictModel):
+class _Model(BaseModel):
+    # As that of the settings, whose part it is.
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        use_attribute_docstrings=True,
+    )
+
+
+class SeriesFilter(_Model):
     """A further condition on the name of the series: exactly one of its keys."""
 
     is_: Annotated[str | None, Field(alias="is")] = None
@@ -25,7 +35,7 @@ class SeriesFilter(StrictModel):
     """A regular expression that must not be found in it."""
 
 
-class ResourceOverride(StrictModel):
+class ResourceOverride(_Model):
     """What a label holds the name of."""
 
     resource: Annotated[Resource, Field(examples=["pod"])]
@@ -37,14 +47,14 @@ class ResourceOverride(StrictModel):
         return self.resource.removesuffix("s")
 
 
-class RuleResources(StrictModel):
+class RuleResources(_Model):
     """To which Kubernetes objects the series belong."""
 
     overrides: Annotated[dict[str, ResourceOverride], Field(min_length=1, examples=[{"pod": {"resource": "pod"}}])]
     """Label to kind of object; a pod or a Service needs a label of its namespace too."""
 
 
-class RuleName(StrictModel):
+class RuleName(_Model):
     """The name under which the metric is exposed; by default the series' own."""
 
     matches: str = ".*"
@@ -53,7 +63,7 @@ class RuleName(StrictModel):
     """The exposed name, where `${1}` stands for what the first group of `matches` found."""
 
 
-class ExtraRule(StrictModel):
+class ExtraRule(_Model):
     """A rule of your own for the adapter, which exposes one series more."""
 
     series_query: Annotated[str, Field(examples=["series"])]

@@ -145,7 +145,8 @@ def _of_aggregation(expression: promql.AggregateExpr) -> Labels:
     by = modifier.type == promql.AggModifierType.By
     # `topk` leaves its series more labels, which tell nothing apart that these don't.
     kept = inner.only(modifier.labels) if by else inner.without(modifier.labels)
-    return kept.and_also([expression.param.val]) if str(expression.op) == "count_values" else kept
+    # That of `count_values` is the label of the counted value.
+    return kept.and_also([expression.param.val]) if isinstance(expression.param, promql.StringLiteral) else kept
 
 
 def _of_operation(expression: promql.BinaryExpr) -> Labels | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
-from http.server import HTTPServer, SimpleHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,17 @@ import pytest
 import yaml
 from kubernetes import client
 
-from autoscaling.adapter_rules import rules
-from rehearsal.node_pools import kwok_node
+from autoscaling.adapter_rules import RuleSet
+from autoscaling.exposed_name import name_of_rule
+from autoscaling.versions import ADAPTER_NAME, CUSTOM_METRICS_PATH
 from rehearsal.layout import PORTS
+from rehearsal.node_pools import kwok_node
 from rehearsal.processes import Processes
 from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.prometheus import configured
+from verify.cluster import Cluster
 
 DATA = Path(__file__).parents[1] / "data"
 SETS: list[dict[str, Any]] = yaml.safe_load((DATA / "extra_rules.yaml").read_text())["sets"]
@@ -31,8 +34,12 @@ COPIES = 16
 """Of two orders each start takes one: all of these alike would be a chance of one in thirty thousand."""
 
 
-class _Exposition(SimpleHTTPRequestHandler):
-    extensions_map = {".prom": "text/plain; version=0.0.4"}
+class _Exposition(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write((DATA / "extra_rules.prom").read_bytes())
 
     def log_message(self, *_: object) -> None:
         pass
@@ -41,14 +48,12 @@ class _Exposition(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def series(rehearsal: Rehearsal) -> Iterator[None]:
     """The static series in the cloud's Prometheus."""
-    handler = partial(_Exposition, directory=str(DATA))
-    with HTTPServer((rehearsal.layout.address, 0), handler) as server:
+    with HTTPServer((rehearsal.layout.address, 0), _Exposition) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         target = {
             "job_name": "extra-rules",
             "honor_labels": True,
-            "metrics_path": "/extra_rules.prom",
-            "static_configs": [{"targets": [f"{server.server_address[0]}:{server.server_port}"]}],
+            "static_configs": [{"targets": [f"{rehearsal.layout.address}:{server.server_port}"]}],
         }
         with configured(rehearsal.layout, lambda content: content["scrape_configs"].append(target)):
             url = f"http://{rehearsal.layout.address}:{PORTS.prometheus}/api/v1/series?match[]=batch_size"
@@ -95,7 +100,7 @@ def trial(
         yield AdapterTrial(rehearsal.layout, rehearsal.tools, tmp_path_factory.mktemp("adapter"), processes)
 
 
-GENERATED = [FIRST, *rules("hardened")]
+GENERATED = [FIRST, *RuleSet().rules()]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,7 @@ def test_the_real_adapter_does_with_the_rules_what_is_said_of_it(trial: AdapterT
 def _serves(served: Served, expected: dict[str, Any]) -> None:
     names = served.names()
     pods = {name.removeprefix("pods/") for name in names if name.startswith("pods/")}
-    ours = {FIRST["seriesQuery"], *(rule["name"]["as"] for rule in rules("hardened"))}
+    ours = {name_of_rule(rule) for rule in GENERATED}
     assert pods - ours == set(expected["lists"]) - ours
     assert set(expected.get("lists_too", [])) <= names
     for metric, values in (expected["lists"] | expected.get("before", {})).items():
@@ -151,24 +156,61 @@ def _differs(trial: AdapterTrial, one: dict[str, Any]) -> None:
         assert any(_agree(each, answer) for each in observed), (answer, observed)
 
 
-def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_metric_is_made_of_them(
+@pytest.mark.case("B3")
+def test_rules_go_through_the_chart_byte_for_byte_and_their_metrics_are_listed(
     rehearsal: Rehearsal, series: None
 ) -> None:
-    taken = [one for one in SETS if "says" not in one and "warns" not in one]
-    unique = {rule["name"]["as"] if "name" in rule else "": rule for one in taken for rule in one["rules"]}
-    extra = [rule for name, rule in unique.items() if name]
-    adapter = rehearsal.setting("metricsAdapter")
-    rehearsal.edit(metricsAdapter={**adapter, "extraRules": extra})
+    extra, names = _without_double_names(one for one in SETS if "says" not in one)
+    rehearsal.edit(metricsAdapter={**rehearsal.setting("metricsAdapter"), "extraRules": extra})
     try:
         rehearsal.up()
-        config_maps = client.CoreV1Api(rehearsal.api)
-        text = config_maps.read_namespaced_config_map("ack-alibaba-cloud-metrics-adapter-config", "kube-system").data[
-            "config.yaml"
-        ]
+        config_map = client.CoreV1Api(rehearsal.api).read_namespaced_config_map(f"{ADAPTER_NAME}-config", "kube-system")
+        text = config_map.data["config.yaml"]
         assert "gpu_${1}_avg" in text
-        assert yaml.safe_load(text)["rules"] == [*rules("hardened"), *extra]
-        listed = client.CustomObjectsApi(rehearsal.api).get_api_resources("custom.metrics.k8s.io", "v1beta1")
-        assert "pods/gpu_PROCESS_SM_UTIL_avg" in [resource.name for resource in listed.resources]
+        rules = yaml.safe_load(text)["rules"]
+        assert rules[-len(extra) :] == extra
+        assert len(rules) > len(extra), "the program's own come first"
+        served = Cluster(rehearsal.api).get(CUSTOM_METRICS_PATH)["resources"]
+        assert names <= {resource["name"].removeprefix("pods/") for resource in served}
     finally:
         rehearsal.stack.destroy(color="never")
         rehearsal.reset()
+
+
+def _without_double_names(sets: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], set[str]]:
+    rules: list[dict[str, Any]] = []
+    names: set[str] = set()
+    for one in sets:
+        if not names & one["adapter"]["lists"].keys():
+            names |= one["adapter"]["lists"].keys()
+            rules += one["rules"]
+    return rules, names
+
+
+def test_a_name_that_is_refused_since_no_hpa_takes_it_is_taken_by_none(rehearsal: Rehearsal) -> None:
+    refused = [one for one in SETS if one.get("hpa") == "refused"]
+    assert refused
+    for one in refused:
+        [metric] = one["adapter"]["lists"]
+        assert _hpa_on(metric, rehearsal) == 422, metric
+    assert _hpa_on("a_usual-name.1", rehearsal) == 201
+
+
+def _hpa_on(metric: str, rehearsal: Rehearsal) -> int:
+    """The API server's answer to an HPA on a metric of that name, which is not made."""
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bert"},
+        "maxReplicas": 2,
+        "metrics": [
+            {
+                "type": "Pods",
+                "pods": {"metric": {"name": metric}, "target": {"type": "AverageValue", "averageValue": "1"}},
+            }
+        ],
+    }
+    body = {"apiVersion": "autoscaling/v2", "metadata": {"name": "trial"}, "spec": spec}
+    try:
+        api = client.AutoscalingV2Api(rehearsal.api)
+        return int(api.create_namespaced_horizontal_pod_autoscaler_with_http_info("default", body, dry_run="All")[1])
+    except client.ApiException as error:
+        return int(error.status)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from autoscaling.cross_checks import warnings
 from autoscaling.extra_rule_checks import exposed_metrics
 from autoscaling.promql import Labels, QueryError, labels, parse
 from autoscaling.settings import parse as parse_settings
+from autoscaling.settings import warnings
 from tests.unit.program import Recorder, run_program, stack_config
 from tests.unit.test_settings import GOOD, faults
 
@@ -22,9 +22,12 @@ TAKEN = [one for one in SETS if "says" not in one]
 REFUSED = [one for one in SETS if "says" in one]
 
 
-def config(rules: list[dict[str, Any]], **autoscaler: Any) -> dict[str, Any]:
-    service = {**GOOD["services"][0], "autoscaler": {**GOOD["services"][0]["autoscaler"], **autoscaler}}
-    return {**GOOD, "metricsAdapter": {"extraRules": rules}, "services": [service]}
+def config(rules: list[dict[str, Any]], **metric: Any) -> dict[str, Any]:
+    config = {**GOOD, "metricsAdapter": {"extraRules": rules}}
+    if metric:
+        autoscaler = {**GOOD["services"][0]["autoscaler"], "metrics": [{"target": 20, **metric}]}
+        config["services"] = [{**GOOD["services"][0], "autoscaler": autoscaler}]
+    return config
 
 
 def parameters(sets: list[dict[str, Any]]) -> list[Any]:
@@ -74,22 +77,30 @@ RULE = {
 
 
 def test_an_hpa_may_use_the_metric_of_a_rule_whose_range_nobody_knows() -> None:
-    [service] = parse_settings(config([RULE], metric="queue_length", target=1_000_000)).services
-    assert service.autoscaler.metric == "queue_length"
+    [service] = parse_settings(config([RULE], name="queue_length", target=1_000_000)).services
+    assert service.autoscaler.metrics[0].exposed_name == "queue_length"
 
 
 def test_an_hpa_on_a_name_near_that_of_a_rule_is_told_which() -> None:
-    assert faults(config([RULE], metric="queue_lenght")) == [
-        "services[0].autoscaler.metric is 'queue_lenght', which no rule exposes: did you mean queue_length?"
+    assert faults(config([RULE], name="queue_lenght")) == [
+        "services[0].autoscaler.metrics[0].name is 'queue_lenght', which no rule exposes: did you mean queue_length?"
     ]
 
 
 def test_an_hpa_can_not_use_the_metric_of_a_rule_that_has_no_pods() -> None:
     of_nodes = {**RULE, "resources": {"overrides": {"node": {"resource": "node"}}}}
-    [fault] = faults(config([of_nodes], metric="queue_length"))
+    [fault] = faults(config([of_nodes], name="queue_length"))
     assert fault.startswith(
-        "services[0].autoscaler.metric is 'queue_length', which metricsAdapter.extraRules exposes for nodes only"
+        "services[0].autoscaler.metrics[0].name is 'queue_length', which metricsAdapter.extraRules exposes for node "
+        "only, and an HPA reads pods"
     )
+
+
+def test_the_query_of_a_rule_is_what_aggregates() -> None:
+    assert faults(config([RULE], name="queue_length", aggregation="max")) == [
+        "services[0].autoscaler.metrics[0].aggregation is 'max', and queue_length is of metricsAdapter.extraRules, "
+        "whose query aggregates: remove it."
+    ]
 
 
 @pytest.mark.case("B3")
@@ -99,10 +110,10 @@ def test_a_cut_name_is_told_beside_the_hpa_that_waits_for_the_whole() -> None:
         "seriesQuery": "DCGM_CUSTOM_PROCESS_SM_UTIL",
         "name": {"matches": "DCGM_CUSTOM_(.*)", "as": "gpu_$1_avg"},
     }
-    told = " ".join(faults(config([rule], metric="gpu_PROCESS_SM_UTIL_avg")))
+    told = " ".join(faults(config([rule], name="gpu_PROCESS_SM_UTIL_avg")))
     assert "write gpu_${1}_avg" in told and "the name would be 'gpu_'" in told
     rule["name"] = {"matches": "DCGM_CUSTOM_(.*)", "as": "gpu_${1}_avg"}
-    assert parse_settings(config([rule], metric="gpu_PROCESS_SM_UTIL_avg"))
+    assert parse_settings(config([rule], name="gpu_PROCESS_SM_UTIL_avg"))
 
 
 def test_faults_of_several_rules_are_told_together() -> None:
@@ -128,7 +139,12 @@ def test_nonsense_in_a_rule_is_told_with_its_key_and_never_breaks_the_program(pa
     for part in path[:-1]:
         target = target[part]
     target[path[-1]] = nonsense
-    harmless = (("name", "as"), ""), (("name", "matches"), ""), (("seriesFilters",), []), (("name",), {})
+    harmless: tuple[tuple[Any, Any], ...] = (
+        (("name", "as"), ""),
+        (("name", "matches"), ""),
+        (("seriesFilters",), []),
+        (("name",), {}),
+    )
     if (path, nonsense) in harmless:
         parse_settings(config([rule]))
         return
