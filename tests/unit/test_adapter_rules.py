@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, RuleSet
-from autoscaling.gpu_metrics import catalogue
+from autoscaling.gpu_metrics import Aggregation, catalogue
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -112,7 +112,7 @@ def test_percent_rules_drop_what_is_outside_the_documented_range() -> None:
 
 
 def test_the_order_of_services_is_not_that_of_the_rules() -> None:
-    uses = [
+    uses: list[tuple[str, Aggregation | None]] = [
         ("vllm_num_requests_waiting", None),
         ("DCGM_FI_DEV_ENC_UTIL", "max"),
         ("DCGM_CUSTOM_PROCESS_SM_UTIL", "max"),

@@ -71,6 +71,13 @@ def test_a_metric_of_a_whole_card_is_refused_where_pods_share_it(name: str) -> N
     assert parse(settings(on(SM_UTIL), **CGPU))
 
 
+def test_on_shared_cards_the_metrics_of_a_card_are_those_of_its_node() -> None:
+    exposed = {one.name: one.resources for one in parse(settings(on(SM_UTIL), **CGPU)).rule_set.exposed}
+    assert exposed["DCGM_FI_DEV_GPU_UTIL"] == ("node",)
+    assert exposed[SM_UTIL] == ("namespace", "node", "pod")
+    assert parse(settings(on(SM_UTIL))).rule_set.exposed[0].resources == ("namespace", "node", "pod")
+
+
 def test_a_metric_that_only_acks_exporter_has_is_refused_with_the_labels_of_another() -> None:
     sentence = fault(settings(on(SM_UTIL), adapter={"labels": "upstream"}))
     assert (
