@@ -1,7 +1,7 @@
 """Tells whether an HPA can work on what a GPU exporter exposes: `make check-exporter DUMP=...`.
 
-What makes dcgm-exporter name pods: its README, and https://github.com/NVIDIA/dcgm-exporter/issues/ 27 (device names), 85
-(`exported_`), 138 (limits), 188 and 349 (the kubelet's socket), 343 (device plugin and Kubernetes mode).
+What makes dcgm-exporter name pods: its README, and of https://github.com/NVIDIA/dcgm-exporter/issues 27 (device names),
+85 (`exported_`), 138 (limits), 188 and 349 (the kubelet's socket), 343 (device plugin and Kubernetes mode).
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def judge(dump: str, preset: LabelPreset) -> Judgement:
         judged += _no_owner(series, labels, preset)
     if any(one.labels.get(_INSTANCE) for one in series):
         judged.append(
-            f"Some series are of MIG instances ({_INSTANCE}), for which DCGM_FI_DEV_GPU_UTIL is missing or always 0: set "
-            "gpuNodePool.cardMode to mig, and the metric to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
+            f"Some series are of MIG instances ({_INSTANCE}), for which DCGM_FI_DEV_GPU_UTIL is missing or always 0: "
+            "set gpuNodePool.cardMode to mig, and the metric to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
         )
     return Judgement(bool(usable), "\n".join(judged))
 
@@ -147,16 +147,16 @@ def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> 
 def _what_to_do(preset: LabelPreset) -> str:
     steps = [
         "make the dump while a pod holds a GPU, since a card that none holds names none",
-        "have the workload ask for nvidia.com/gpu in its limits, which the NVIDIA device plugin gives it: a pod that only "
-        "sees the card has no device in the kubelet's list",
+        "have the workload ask for nvidia.com/gpu in its limits, which the NVIDIA device plugin gives it: a pod that "
+        "only sees the card has no device in the kubelet's list",
         "give the exporter DCGM_EXPORTER_KUBERNETES=true (its flag -k), without which it asks nobody for pods",
         "mount the node's /var/lib/kubelet/pod-resources into the exporter, where it asks the kubelet",
         "where the device plugin calls cards nvidia0 and not by UUID: DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE=device-name",
     ]
     if preset == "ack":
         steps.append(
-            "ACK's own GPU monitoring has NamespaceName and PodName; NVIDIA's dcgm-exporter has namespace and pod: then "
-            f"set {_SETTING} to upstream"
+            "ACK's own GPU monitoring has NamespaceName and PodName; NVIDIA's dcgm-exporter has namespace and pod: "
+            f"then set {_SETTING} to upstream"
         )
     return "\n".join(["What to do:", *(f"- {step};" for step in steps[:-1]), f"- {steps[-1]}."])
 
