@@ -14,6 +14,7 @@ from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.inference_service import InferenceService, InferenceServiceArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.pipeline_proof import prove_pipeline
+from components.preflight import no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.stack_config import stack_values
 
@@ -25,19 +26,12 @@ except SettingsError as error:
 account = alicloud.Provider("alicloud", region=settings.region)
 cloud = pulumi.ResourceOptions(providers=[account])
 
-cluster_args = AckClusterArgs(cluster_id=settings.cluster.id, region=settings.region)
+cluster_args = AckClusterArgs(
+    cluster_id=settings.cluster.id, region=settings.region, preflight=no_other_owners(settings.services)
+)
 cluster = AckCluster("cluster", cluster_args, cloud)
 
-pool = settings.gpu_node_pool
-pool_args = GpuNodePoolArgs(
-    cluster_id=cluster.cluster_id,
-    vswitch_ids=pool.vswitch_ids or cluster.vswitch_ids,
-    pool_name=pool.name,
-    instance_types=pool.instance_types,
-    system_disk=pool.system_disk,
-    size=pool.size,
-    limits=pool.autoscaling,
-)
+pool_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, cluster.vswitch_ids)
 nodes = GpuNodePool("gpu", pool_args, cloud)
 
 prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)

@@ -9,7 +9,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2
 
+from autoscaling.other_owners import STACK_ANNOTATION
 from autoscaling.settings_model import ScaleDown, ScaleUp, Service
+from components.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,9 @@ class GpuAutoscaler(pulumi.ComponentResource):
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         self.autoscaler = v2.HorizontalPodAutoscaler(
             f"{name}-hpa",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=args.autoscaler_name, namespace=args.namespace),
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name=args.autoscaler_name, namespace=args.namespace, annotations={STACK_ANNOTATION: stack_name()}
+            ),
             spec=v2.HorizontalPodAutoscalerSpecArgs(
                 scale_target_ref=v2.CrossVersionObjectReferenceArgs(
                     api_version="apps/v1", kind="Deployment", name=args.deployment

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_alicloud as alicloud
 
+from autoscaling.settings_model import GpuNodePool as GpuNodePoolSettings
 from autoscaling.settings_model import PoolLimits, SystemDisk
 
 
@@ -24,6 +25,21 @@ class GpuNodePoolArgs:
     size: int | None = None
     # or: between these the cluster's autoscaler decides
     limits: PoolLimits | None = None
+
+    @classmethod
+    def of(
+        cls, pool: GpuNodePoolSettings, cluster_id: pulumi.Input[str], vswitch_ids: pulumi.Input[Sequence[str]]
+    ) -> GpuNodePoolArgs:
+        """The args of the pool of the settings; `vswitch_ids` are the cluster's own."""
+        return cls(
+            cluster_id=cluster_id,
+            vswitch_ids=pool.vswitch_ids or vswitch_ids,
+            pool_name=pool.name,
+            instance_types=pool.instance_types,
+            system_disk=pool.system_disk,
+            size=pool.size,
+            limits=pool.autoscaling,
+        )
 
     def __post_init__(self) -> None:
         """Refuse what the provider accepts and then misunderstands.

@@ -1,4 +1,4 @@
-"""The stack's configuration as plain values, for `autoscaling.settings`."""
+"""The stack's name, and its configuration as plain values for `autoscaling.settings`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def stack_values() -> dict[str, Any]:
     prefix = f"{config.name}:"
     names = [key.removeprefix(prefix) for key in {**get_config_env(), **CONFIG.get()} if key.startswith(prefix)]
     return {name: _decoded(config.require(name)) for name in names}
+
+
+def stack_name() -> str:
+    """The project and the stack, as on the command line: `ackgpu/dev`."""
+    return f"{pulumi.get_project()}/{pulumi.get_stack()}"
 
 
 def _decoded(text: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import pulumi
 import yaml
@@ -16,6 +18,8 @@ from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import Stack, run_pulumi_func
+
+from components import preflight
 
 # As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -55,6 +59,9 @@ class Recorder(pulumi.runtime.Mocks):
     cluster_version: str = "1.36.3-aliyun.1"
     cluster_vswitches: tuple[str, ...] = CLUSTER_VSWITCHES
     kubeconfig: str = KUBECONFIG
+    """Another one leads to a cluster that answers."""
+    sight: preflight.Sight = field(default_factory=preflight.Sight)
+    """What a look at the cluster sees where there is none."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
     registrations: list[Registration] = field(default_factory=list)
@@ -208,4 +215,6 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any) -> None:
         outputs = await rpc.serialize_properties(root.outputs, {})
         recorder.outputs = _masked(rpc.deserialize_properties(outputs, keep_unknowns=True))
 
-    asyncio.run(main())
+    look = mock.patch.object(preflight, "look", return_value=recorder.sight)
+    with look if recorder.kubeconfig == KUBECONFIG else contextlib.nullcontext():
+        asyncio.run(main())
