@@ -103,7 +103,7 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
                 continue
             yield (
                 f"{scaler.kind} {namespace}/{name} scales Deployment {namespace}/{target['name']}, and so does HPA "
-                f"{namespace}/{autoscaler} of this stack: each undoes what the other does. Delete one "
+                f"{namespace}/{autoscaler} of this stack: a Deployment takes one autoscaler. Delete the other "
                 f"(`kubectl delete {scaler.plural} {name} -n {namespace}`){scaler.hint}, or take the service out of "
                 "services."
             )

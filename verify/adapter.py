@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from verify.cluster import BrokenLinkError, Cluster
+from verify.cluster import BrokenLinkError, Cluster, Pod
 
 ADAPTER_SERVICE = "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service"
 """Namespace and name of the Service that the vendor's chart registers."""
@@ -62,12 +62,11 @@ def series_name(rule: Rule) -> str | None:
     return found[0] if found else None
 
 
-def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adapter:
-    """Read the configuration of the pods behind a registration.
+def ready_pod(cluster: Cluster, registration: client.V1APIService) -> Pod:
+    """A pod behind a registration.
 
     Raises:
-        BrokenLinkError: there is no such pod, none is Ready, or its configuration is not where the vendor's chart and
-            upstream's put it.
+        BrokenLinkError: there is none, or none is Ready.
     """
     reference = registration.spec.service
     pods = cluster.pods_behind(reference.name, reference.namespace)
@@ -76,12 +75,22 @@ def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adap
     ready = [pod for pod in pods if pod.ready]
     if not ready:
         raise BrokenLinkError(f"the adapter is down: its pod {pods[0].name} is not Ready ({pods[0].reason})")
-    spec = ready[0].spec
-    arguments = [argument for container in spec.containers for argument in container.args or []]
+    return ready[0]
+
+
+def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adapter:
+    """Read the configuration of a pod behind a registration.
+
+    Raises:
+        BrokenLinkError: there is no such pod, none is Ready, or its configuration is not where the vendor's chart and
+            upstream's put it.
+    """
+    pod = ready_pod(cluster, registration)
+    arguments = [argument for container in pod.spec.containers for argument in container.args or []]
     url = next((one.removeprefix(_URL_ARGUMENT) for one in arguments if one.startswith(_URL_ARGUMENT)), None)
-    rules = _rules(cluster, spec, reference.namespace)
+    rules = _rules(cluster, pod.spec, registration.spec.service.namespace)
     if url is None or rules is None:
-        raise BrokenLinkError(f"the configuration of the adapter's pod {ready[0].name} can't be read")
+        raise BrokenLinkError(f"the configuration of the adapter's pod {pod.name} can't be read")
     return Adapter(url, rules)
 
 

@@ -46,6 +46,11 @@ class HpaStatus:
     scaling_active: bool
     reason: str
 
+    @property
+    def ambiguous(self) -> bool:
+        """Whether another HPA is on the same pods."""
+        return self.reason.startswith("AmbiguousSelector")
+
     def __str__(self) -> str:
         reading = "<unknown>" if self.reading is None else decimal(self.reading)
         return f"{reading}/{decimal(self.target)}"

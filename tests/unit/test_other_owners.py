@@ -140,8 +140,8 @@ def test_only_another_owner_of_a_metrics_api_is_told(registrations: list[Any], b
 def test_another_autoscaler_is_told_with_ours_and_what_to_do() -> None:
     assert list(other_autoscalers([BERT], {HPA: [BERT_CPU]}, "ackgpu/dev")) == [
         "HorizontalPodAutoscaler demo/bert-cpu scales Deployment demo/bert, and so does HPA demo/bert-gpu of this "
-        "stack: each undoes what the other does. Delete one (`kubectl delete horizontalpodautoscalers bert-cpu -n "
-        "demo`), or take the service out of services."
+        "stack: a Deployment takes one autoscaler. Delete the other (`kubectl delete horizontalpodautoscalers bert-cpu "
+        "-n demo`), or take the service out of services."
     ]
 
 
