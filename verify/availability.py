@@ -10,8 +10,8 @@ _CAUSES = {
     "insecureSkipTLSVerify",
     r"connection refused|not listening": "nothing listens there: the port of the APIService, of its Service and of the "
     "adapter must be one and the same",
-    r"deadline exceeded|[Tt]imeout|no route to host|unreachable": "the control plane does not reach the adapter: open the "
-    "way to its port (443, or 6443) in the security group and the network policies",
+    r"deadline exceeded|[Tt]imeout|no route to host|unreachable": "the control plane does not reach the adapter: open "
+    "the way to its port (443, or 6443) in the security group and the network policies",
     r"403|Forbidden": "the control plane is refused, by a proxy on the way (no_proxy lacks the cluster's Services) or "
     "by RBAC (the adapter's account needs the roles system:auth-delegator and "
     "extension-apiserver-authentication-reader)",
