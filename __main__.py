@@ -3,9 +3,8 @@
 import pulumi
 import pulumi_alicloud as alicloud
 
-from autoscaling.adapter_rules import rules
 from autoscaling.outputs import check_commands, metric_resources
-from autoscaling.settings import SettingsError, parse
+from autoscaling.settings import SettingsError, parse, warnings
 from autoscaling.settings_model import duration_seconds
 from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.cluster import AckCluster, AckClusterArgs
@@ -22,17 +21,23 @@ try:
     settings = parse(stack_values())
 except SettingsError as error:
     raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml can't be used:\n{error}") from None
+for sentence in warnings(settings):
+    pulumi.log.warn(sentence)
 
 account = alicloud.Provider("alicloud", region=settings.region)
 cloud = pulumi.ResourceOptions(providers=[account])
 
+api = settings.cluster.autoscaling_api
 cluster_args = AckClusterArgs(
-    cluster_id=settings.cluster.id, region=settings.region, preflight=no_other_owners(settings.services)
+    cluster_id=settings.cluster.id,
+    region=settings.region,
+    autoscaling_api=api,
+    preflight=no_other_owners(settings.services),
 )
 cluster = AckCluster("cluster", cluster_args, cloud)
 
-pool_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, cluster.vswitch_ids)
-nodes = GpuNodePool("gpu", pool_args, cloud)
+nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
+nodes = GpuNodePool("gpu", nodes_args, cloud)
 
 prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)
 prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
@@ -40,7 +45,7 @@ prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 adapter_args = MetricsAdapterArgs(
     chart=settings.metrics_adapter.chart,
     prometheus_url=prometheus.http_api_url,
-    rules=rules(settings.metrics_adapter.rules),
+    rules=settings.rule_set.rules(),
     relist_interval=settings.metrics_adapter.relist_interval,
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
@@ -51,7 +56,7 @@ for service in settings.services:
     inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
     scaler = GpuAutoscaler(
         service.resource_name,
-        GpuAutoscalerArgs.of(service, deployment=inference.deployment.metadata.name),
+        GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, api),
         pulumi.ResourceOptions(
             providers=[cluster.provider],
             depends_on=[adapter.release, inference.deployment, inference.service],
@@ -60,7 +65,7 @@ for service in settings.services:
     described.append(inference.describe(service, hpa=scaler.autoscaler.metadata.name))
 
 services = pulumi.Output.all(*described)
-resources = metric_resources(settings.metrics_adapter.rules)
+resources = metric_resources(settings.rule_set)
 outputs = {
     "clusterId": cluster.cluster_id,
     "customMetricsPath": CUSTOM_METRICS_PATH,

@@ -37,7 +37,7 @@ class Scaler:
 
 
 SCALERS = (
-    Scaler("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers"),
+    Scaler("HorizontalPodAutoscaler", "autoscaling/v1", "horizontalpodautoscalers"),
     Scaler("ScaledObject", "keda.sh/v1alpha1", "scaledobjects"),
     Scaler(
         "CronHorizontalPodAutoscaler",
@@ -46,7 +46,7 @@ SCALERS = (
         hint=", or let it point at the HPA",
     ),
 )
-"""Kubernetes' own, KEDA's, and ACK's; of the last two a cluster may have no definition."""
+"""Kubernetes' own, in the version that each cluster serves; KEDA's and ACK's, which a cluster may not have."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from verify import adapter
 
 CUSTOM, EXTERNAL = "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
-HPAS = "/apis/autoscaling/v2/namespaces/demo/horizontalpodautoscalers"
+HPAS = "/apis/autoscaling/v1/namespaces/demo/horizontalpodautoscalers"
 HPA, SCALED_OBJECT, CRON_HPA = SCALERS
 BERT = Scaled("demo", "bert", "bert-gpu")
 

@@ -11,7 +11,7 @@ import pulumi_alicloud as alicloud
 import pytest
 import yaml
 
-from autoscaling.adapter_rules import rules
+from autoscaling.adapter_rules import RuleSet
 from autoscaling.settings_model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
@@ -144,7 +144,7 @@ def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_
                 "url": PROMETHEUS_URL,
                 "logLevel": 5,
                 "metricsRelistInterval": "1m",
-                "adapter": {"rules": {"default": False, "custom": rules("hardened")}},
+                "adapter": {"rules": {"default": False, "custom": RuleSet().rules()}},
             }
         }
     }
@@ -296,7 +296,7 @@ def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
         (Recorder(cluster_state="deleting"), "is deleting, and only a running cluster can be used"),
         (
             Recorder(cluster_version="1.22.15-aliyun.1"),
-            "runs Kubernetes 1.22.15-aliyun.1, and the autoscaler needs 1.23",
+            "runs Kubernetes 1.22.15-aliyun.1, and autoscaling/v2 is served from 1.23",
         ),
         (Recorder(cluster_vswitches=()), "has no vSwitches of its own: set gpuNodePool.vswitchIds"),
         (Recorder(kubeconfig=""), "has no kubeconfig for the cluster"),
@@ -382,8 +382,7 @@ def test_a_foreign_program_can_use_one_component_alone() -> None:
                 autoscaler_name="hpa",
                 namespace="default",
                 deployment="llm",
-                metric="DCGM_CUSTOM_PROCESS_SM_UTIL",
-                target=Decimal("0.5"),
+                metrics={"DCGM_CUSTOM_PROCESS_SM_UTIL": Decimal("0.5")},
                 min_replicas=1,
                 max_replicas=2,
                 scale_up=ScaleUp(),
