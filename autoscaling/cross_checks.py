@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from autoscaling.findings import Finding
 from autoscaling.gpu_checks import gpu_findings
 from autoscaling.metric_checks import metric_findings
+from autoscaling.prometheus_checks import prometheus_findings
 from autoscaling.settings_model import Service, Settings, duration_seconds
 
 
@@ -22,6 +23,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield from _scale_down_window(service, key)
         yield from _behavior(service, key, settings)
     yield from metric_findings(settings)
+    yield from prometheus_findings(settings)
 
 
 def _unique_names(settings: Settings) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -47,6 +47,8 @@ def sentence_of(fault: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         allowed = list(aliases(_model_at(location[:-1])))
         return f"{key} is no setting: {nearest(str(location[-1]), allowed)}"
+    if _holds_secret(_field_at(location)):
+        return f"{key} can't be used: {_reason(fault)}"
     if isinstance(value, str) and value.startswith("<"):
         return f"{key} is {value!r}: fill it in."
     return f"{key} is {value!r}: {_reason(fault)}"
@@ -129,6 +131,19 @@ def _field_at(location: _Location) -> FieldInfo | None:
 def _model_at(location: _Location) -> type[BaseModel]:
     field = _field_at(location)
     return next(models(field.annotation)) if field else Settings
+
+
+def _holds_secret(field: FieldInfo | None) -> bool:
+    """Whether the value, or one in it, is not to be shown."""
+    return field is not None and any(_secrets(field.annotation))
+
+
+def _secrets(annotation: Any) -> Iterator[bool]:
+    yield annotation is SecretStr
+    for argument in get_args(annotation):
+        yield from _secrets(argument)
+    for model in models(annotation):
+        yield from map(_holds_secret, model.model_fields.values())
 
 
 def models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from autoscaling.cross_checks import findings
 from autoscaling.faults import key_of, sentence_of, without_faults
 from autoscaling.findings import Finding
+from autoscaling.prometheus_checks import plain_secrets
 from autoscaling.settings_model import Settings
 
 __all__ = ["Settings", "SettingsError", "parse", "warnings"]
@@ -23,11 +24,12 @@ class SettingsError(Exception):
         self.faults = faults
 
 
-def parse(values: Mapping[str, Any]) -> Settings:
+def parse(values: Mapping[str, Any], encrypted: Collection[str] | None = None) -> Settings:
     """Check a stack's values.
 
     Args:
         values: key to value, keys without the project's namespace, structured values already decoded.
+        encrypted: keys with an encrypted value in them; None: not known.
 
     Raises:
         SettingsError: with one sentence for each fault.
@@ -42,8 +44,9 @@ def parse(values: Mapping[str, Any]) -> Settings:
             settings = Settings.model_validate(without_faults(values, faults))
         except ValidationError:
             raise SettingsError(list(told.values())) from None
-    found = [one for one in findings(settings) if one.severity == "error" and not _rests_on(one, told)]
-    sentences = [*told.values(), *(one.sentence for one in found)]
+    found = [one for one in findings(settings) if one.severity == "error"]
+    found += plain_secrets(settings, encrypted) if encrypted is not None else []
+    sentences = [*told.values(), *(one.sentence for one in found if not _rests_on(one, told))]
     if sentences:
         raise SettingsError(sentences)
     return settings

@@ -58,7 +58,10 @@ class GpuAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         create = _create_v2 if args.api == "v2" else _create_v2beta1
-        self.autoscaler = create(f"{name}-hpa", args, pulumi.ResourceOptions(parent=self))
+        # One under another name is no HPA for a second: with two on the same pods Kubernetes lets none scale, and the
+        # old one would go only when the new one reads its metric.
+        options = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        self.autoscaler = create(f"{name}-hpa", args, options)
         self.register_outputs({"autoscaler": self.autoscaler.metadata.name})
 
 

@@ -1,4 +1,4 @@
-"""The stack's name, and its configuration as plain values for `autoscaling.settings`."""
+"""The stack's name, and its configuration as settings."""
 
 from __future__ import annotations
 
@@ -6,20 +6,33 @@ import json
 from typing import Any
 
 import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env
+from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 
-
-def stack_values() -> dict[str, Any]:
-    """Each key of the project's namespace, without it; what is written as a map or a list is decoded."""
-    config = pulumi.Config()
-    prefix = f"{config.name}:"
-    names = [key.removeprefix(prefix) for key in {**get_config_env(), **CONFIG.get()} if key.startswith(prefix)]
-    return {name: _decoded(config.require(name)) for name in names}
+from autoscaling.settings import Settings, SettingsError, parse, warnings
 
 
 def stack_name() -> str:
     """The project and the stack, as on the command line: `ackgpu/dev`."""
     return f"{pulumi.get_project()}/{pulumi.get_stack()}"
+
+
+def stack_settings() -> Settings:
+    """The configuration in the project's namespace, checked; what the user should know of it is told.
+
+    Raises:
+        RunError: with every fault of it.
+    """
+    config = pulumi.Config()
+    prefix = f"{config.name}:"
+    names = [key.removeprefix(prefix) for key in {**get_config_env(), **CONFIG.get()} if key.startswith(prefix)]
+    values = {name: _decoded(config.require(name)) for name in names}
+    try:
+        settings = parse(values, encrypted=[name for name in names if is_config_secret(prefix + name)])
+    except SettingsError as error:
+        raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml can't be used:\n{error}") from None
+    for sentence in warnings(settings):
+        pulumi.log.warn(sentence)
+    return settings
 
 
 def _decoded(text: str) -> Any:

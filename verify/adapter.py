@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from verify.cluster import BrokenLinkError, Cluster, Pod
 ADAPTER_SERVICE = "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service"
 """Namespace and name of the Service that the vendor's chart registers."""
 
-_URL_ARGUMENT = "--prometheus-url="
+_URL_ARGUMENT, _HEADER_ARGUMENT = "--prometheus-url=", "--prometheus-header="
 
 Rule = dict[str, Any]
 
@@ -26,6 +26,8 @@ class Adapter:
 
     prometheus_url: str
     """A secret: its path holds a token."""
+    prometheus_headers: Mapping[str, str]
+    """Of each query; a secret."""
     rules: Sequence[Rule]
 
     def __repr__(self) -> str:
@@ -87,11 +89,16 @@ def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adap
     """
     pod = ready_pod(cluster, registration)
     arguments = [argument for container in pod.spec.containers for argument in container.args or []]
-    url = next((one.removeprefix(_URL_ARGUMENT) for one in arguments if one.startswith(_URL_ARGUMENT)), None)
+    url = next(_values(arguments, _URL_ARGUMENT), None)
+    headers = {name: value for name, _, value in (one.partition("=") for one in _values(arguments, _HEADER_ARGUMENT))}
     rules = _rules(cluster, pod.spec, registration.spec.service.namespace)
     if url is None or rules is None:
         raise BrokenLinkError(f"the configuration of the adapter's pod {pod.name} can't be read")
-    return Adapter(url, rules)
+    return Adapter(url, headers, rules)
+
+
+def _values(arguments: Sequence[str], flag: str) -> Iterator[str]:
+    return (one.removeprefix(flag) for one in arguments if one.startswith(flag))
 
 
 def _rules(cluster: Cluster, spec: client.V1PodSpec, namespace: str) -> Sequence[Rule] | None:
