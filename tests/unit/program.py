@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import runpy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +47,8 @@ class Registration:
     dependencies: frozenset[str]
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
+    timeouts: tuple[str, str]
+    """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
 
 
 @dataclass
@@ -170,6 +174,7 @@ class _Monitor(MockMonitor):
                 provider=request.provider,
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
+                timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )
         return response
@@ -191,9 +196,10 @@ def stack_config(stack: str) -> dict[str, Any]:
     return config
 
 
-def run_program(config: dict[str, Any], recorder: Recorder) -> Recorder:
+def run_program(config: dict[str, Any], recorder: Recorder, *, encrypted: Sequence[str] = ()) -> Recorder:
     """Run `__main__.py` once on the values, as the engine hands them over; mocks have no cluster to wait for."""
-    _run({"ackgpu:waitForMetrics": "0s", **config}, recorder, lambda: runpy.run_path(str(CHECKOUT / "__main__.py")))
+    program = functools.partial(runpy.run_path, str(CHECKOUT / "__main__.py"))
+    _run({"ackgpu:waitForMetrics": "0s", **config}, recorder, program, encrypted)
     return recorder
 
 
@@ -203,13 +209,14 @@ def run(recorder: Recorder, program: Any) -> Recorder:
     return recorder
 
 
-def _run(config: dict[str, Any], recorder: Recorder, program: Any) -> None:
+def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Sequence[str] = ()) -> None:
     async def main() -> None:
         monitor = _Monitor(recorder)
         set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
-        set_all_config({key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()})
+        values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+        set_all_config(values, list(encrypted))
         await run_pulumi_func(program)
         root = cast(Stack, get_root_resource())
         outputs = await rpc.serialize_properties(root.outputs, {})

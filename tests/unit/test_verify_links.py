@@ -290,8 +290,12 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
         ),
         ({query(RULE["seriesQuery"]): series(OURS)}, "Prometheus has the series, and the adapter has not looked since"),
         (
+            {query(RULE["seriesQuery"]): (500, "no")},
+            f"Prometheus answers 500 to the query {RULE['seriesQuery']}: ask it inside the cluster's VPC",
+        ),
+        (
             {query(RULE["seriesQuery"]): (401, "no")},
-            f"Prometheus answers 401 to the query {RULE['seriesQuery']}",
+            "Prometheus refuses queries without credentials (401): prometheus.auth needs the AccessKey of a RAM user",
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--prometheus-url=http://127.0.0.1:1/secret-token")]}},
@@ -315,7 +319,8 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
         # Without a pod to ask for, the other pod's series is one that should be listed.
         sentence = "the adapter has not looked since"
     assert sentence in step.observed
-    assert "token" not in step.observed
+    assert "/token" not in step.observed
+    assert "secret-token" not in step.observed
 
 
 @pytest.mark.parametrize(
