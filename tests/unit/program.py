@@ -47,6 +47,7 @@ class Registration:
     dependencies: frozenset[str]
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
+    delete_before_replace: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
 
@@ -174,6 +175,7 @@ class _Monitor(MockMonitor):
                 provider=request.provider,
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
+                delete_before_replace=request.deleteBeforeReplace,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )

@@ -125,6 +125,11 @@ def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, see
     }
 
 
+@pytest.mark.case("C5")
+def test_a_deployment_never_has_two_hpas_of_ours(program: Recorder) -> None:
+    assert program.one(HPA).delete_before_replace, "with two Kubernetes lets none scale, and up waits for the new one"
+
+
 def test_the_hpa_has_a_behavior_in_both_directions(program: Recorder) -> None:
     inputs = program.one(HPA).inputs
     behavior = inputs["spec"]["behavior"]

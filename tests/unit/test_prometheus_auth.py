@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 import pytest
 import yaml
 
 from autoscaling.settings import SettingsError, parse
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.stack_file import rehearsed_settings
 from tests.unit.fake_cluster import ADAPTER_PODS, PROMETHEUS, RULE, VALUES, adapter_pod, healthy, query, running, series
-from tests.unit.program import CHECKOUT, Recorder, run_program, stack_config
+from tests.unit.program import CHECKOUT, Recorder, run, run_program, stack_config
 from verify import Step, check_stack
 
 SECRET = "secret-of-an-access-key"
@@ -57,6 +59,24 @@ def test_the_release_has_the_header_as_a_secret(auth: dict[str, str], expected: 
     assert plain(header(recorder)) == expected
     shown = repr(recorder.registrations) + repr(recorder.outputs)
     assert not [secret for secret in (SECRET, HEADER, "token-of-an-instance") if secret in shown]
+
+
+@pytest.mark.case("F5")
+def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
+    def foreign() -> None:
+        provider = kubernetes.Provider("theirs", kubeconfig=pulumi.Output.secret("k"))
+        args = MetricsAdapterArgs(
+            chart="./rehearsal/chart",
+            prometheus_url="http://prometheus",
+            prometheus_authorization=HEADER,
+            rules=[],
+            relist_interval="1m",
+        )
+        MetricsAdapter("theirs", args, pulumi.ResourceOptions(providers=[provider]))
+
+    recorder = run(Recorder(), foreign)
+    assert HEADER not in repr(recorder.one("kubernetes:helm.sh/v3:Release").inputs)
+    assert plain(header(recorder)) == [{"Authorization": HEADER}]
 
 
 @pytest.mark.case("F5")
