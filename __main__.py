@@ -54,7 +54,7 @@ for service in settings.services:
         GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, api),
         pulumi.ResourceOptions(
             providers=[cluster.provider],
-            depends_on=[adapter.release, inference.deployment, inference.service],
+            depends_on=[adapter.release, inference.service],
         ),
     )
     described.append(inference.describe(service, hpa=scaler.autoscaler.metadata.name))

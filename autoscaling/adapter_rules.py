@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from autoscaling.card_modes import CardModeName
 from autoscaling.gpu_metrics import Aggregation, GpuMetric, LabelPreset, Labels, catalogue
 
 RulePreset = Literal["hardened", "seed", "seed-complete"]
@@ -58,6 +59,8 @@ class RuleSet:
     preset: RulePreset = "hardened"
     labels: LabelPreset = "ack"
     """`seed` and `seed-complete` are written for `ack`."""
+    card_mode: CardModeName = "exclusive"
+    """Of the GPU nodes: on a shared card the card's metrics are of no pod."""
     idle_as_zero: bool = False
     """Whether a pod with a GPU and no process on it reads 0 in metrics of processes; for `ack` and `hardened`."""
     uses: frozenset[tuple[str, Aggregation | None]] = frozenset()
@@ -85,15 +88,16 @@ class RuleSet:
             aggregations = {metric.aggregation} if metric.guide else set()
             if self.preset == "hardened":
                 aggregations |= {own or metric.aggregation for name, own in self.uses if name == metric.name}
-            if metric.exported_under(self.labels):
+            resources = self._resources(metric)
+            if resources and metric.exported_under(self.labels):
                 for aggregation in sorted(aggregations):
-                    yield ExposedMetric(metric, aggregation, self._resources(metric), self._range(metric))
+                    yield ExposedMetric(metric, aggregation, resources, self._range(metric))
 
     def _resources(self, metric: GpuMetric) -> tuple[str, ...]:
-        if metric.level == "device" and self.preset != "hardened":
-            return ("node",)
         has_node = metric.level != "container" and catalogue().labels_of(metric, self.labels).node
-        return ("namespace", "node", "pod") if has_node else ("namespace", "pod")
+        nodes = ("node",) if has_node else ()
+        of_a_pod = self.card_mode in metric.card_modes and (metric.level != "device" or self.preset == "hardened")
+        return ("namespace", *nodes, "pod") if of_a_pod else nodes
 
     def _range(self, metric: GpuMetric) -> tuple[float, float]:
         low, high = metric.range

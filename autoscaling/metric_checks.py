@@ -83,6 +83,16 @@ def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Sett
             f"{_usable(settings)}.",
             (name_key, _LABELS),
         )
+    if mode not in metric.card_modes:
+        reason = (
+            "which is missing or always 0 on MIG instances"
+            if mode == "mig"
+            else f"which is that of a whole card, and with {_CARD_MODE} {mode} several pods share it"
+        )
+        yield Finding(
+            f"{name_key} is {use.name!r}, {reason}: choose {_usable(settings)}.",
+            (name_key, _CARD_MODE, _LABELS),
+        )
     exposed = settings.rule_set.find(use.exposed_name)
     if exposed is None:
         what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else f"{name_key} is {use.name!r}"
@@ -96,16 +106,6 @@ def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Sett
             f"{name_key} is {use.name!r}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads "
             f"pods: set {_RULES} to {' or '.join(able)}, or choose a DCGM_CUSTOM_ metric.",
             (name_key, _RULES),
-        )
-    if mode not in metric.card_modes:
-        reason = (
-            "which is missing or always 0 on MIG instances"
-            if mode == "mig"
-            else f"which is that of a whole card, and with {_CARD_MODE} {mode} several pods share it"
-        )
-        yield Finding(
-            f"{name_key} is {use.name!r}, {reason}: choose {_usable(settings)}.",
-            (name_key, _CARD_MODE, _LABELS),
         )
 
 

@@ -437,5 +437,9 @@ class Settings(_Model):
         adapter = self.metrics_adapter
         uses = {(one.name, one.aggregation) for service in self.services for one in service.autoscaler.metrics}
         return RuleSet(
-            preset=adapter.rules, labels=adapter.labels, idle_as_zero=adapter.idle_as_zero, uses=frozenset(uses)
+            preset=adapter.rules,
+            labels=adapter.labels,
+            card_mode=self.gpu_node_pool.card_mode,
+            idle_as_zero=adapter.idle_as_zero,
+            uses=frozenset(uses),
         )

@@ -62,7 +62,7 @@ class AckCluster(pulumi.ComponentResource):
             enable_server_side_apply=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({"cluster_id": self.cluster_id, "vswitch_ids": self.vswitch_ids})
+        self.register_outputs({})
 
 
 def _usable(

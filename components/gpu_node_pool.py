@@ -86,7 +86,7 @@ class GpuNodePool(pulumi.ComponentResource):
                 ignore_changes=["desiredSize"] if args.limits else None,
             ),
         )
-        self.register_outputs({"node_pool_id": self.node_pool.node_pool_id})
+        self.register_outputs({})
 
 
 def _at_least_one(vswitch_ids: Sequence[str]) -> Sequence[str]:

@@ -71,7 +71,7 @@ class MetricsAdapter(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({"release": self.release.name})
+        self.register_outputs({})
 
 
 def _headers(authorization: pulumi.Input[str] | None) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 import yaml
 
 from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, RuleSet
-from autoscaling.gpu_metrics import catalogue
+from autoscaling.gpu_metrics import Aggregation, catalogue
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -89,3 +91,65 @@ def test_a_hardened_rule_drops_what_no_gpu_can_have_before_it_aggregates() -> No
 def test_the_hardened_ratio_is_in_percent_as_the_guides_table_says() -> None:
     [ratio] = [rule for rule in RuleSet(preset="hardened").rules() if rule["name"]["as"].endswith("_RATIO")]
     assert ratio["metricsQuery"].startswith("100 * ")
+
+
+@pytest.mark.case("A1")
+def test_the_labels_of_the_upstream_exporter_are_mapped_and_no_others() -> None:
+    uses = frozenset({("DCGM_FI_DEV_GPU_UTIL", None)})
+    [rule, _] = RuleSet(labels="upstream-exported", uses=uses).rules()
+    assert rule["resources"]["overrides"] == {
+        "exported_namespace": {"resource": "namespace"},
+        "exported_pod": {"resource": "pod"},
+    }
+    assert rule["seriesQuery"] == 'DCGM_FI_DEV_GPU_UTIL{exported_namespace!="",exported_pod!=""}'
+
+
+@pytest.mark.case("A5")
+def test_percent_rules_drop_what_is_outside_the_documented_range() -> None:
+    for one, rule in zip(RuleSet().exposed, RuleSet().rules(), strict=True):
+        if one.metric.unit == "%" and not one.metric.ratio:
+            assert ">= 0) <= 100)" in rule["metricsQuery"]
+
+
+def test_the_order_of_services_is_not_that_of_the_rules() -> None:
+    uses: list[tuple[str, Aggregation | None]] = [
+        ("vllm_num_requests_waiting", None),
+        ("DCGM_FI_DEV_ENC_UTIL", "max"),
+        ("DCGM_CUSTOM_PROCESS_SM_UTIL", "max"),
+    ]
+    sets = [RuleSet(uses=frozenset(order)) for order in (uses, uses[::-1])]
+    assert sets[0].rules() == sets[1].rules()
+    assert [one.name for one in sets[0].exposed][-1] == "vllm_num_requests_waiting"
+
+
+def test_a_pod_without_a_process_is_found_by_what_it_was_allocated() -> None:
+    rules = {rule["name"]["as"]: rule for rule in RuleSet(idle_as_zero=True).rules()}
+    rule = rules["DCGM_CUSTOM_PROCESS_SM_UTIL"]
+    static = 'NamespaceName!="",PodName!=""'
+    assert rule["seriesQuery"] == f"DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{{{static}}}"
+    assert rule["metricsQuery"] == (
+        f"(avg((DCGM_CUSTOM_PROCESS_SM_UTIL{{<<.LabelMatchers>>,{static}}} >= 0) <= 100) by (<<.GroupBy>>) or "
+        f"0 * max(DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{{<<.LabelMatchers>>,{static}}}) by (<<.GroupBy>>))"
+    )
+    assert rules["DCGM_FI_DEV_GPU_UTIL"] == RuleSet().rules()[0], "a card has a value whether it is used or not"
+
+
+@pytest.mark.case("G11")
+def test_the_rules_are_the_same_bytes_whatever_the_hash_seed() -> None:
+    program = (
+        "import yaml; from autoscaling.adapter_rules import RuleSet; "
+        "uses = frozenset({('vllm_kv_cache_usage_perc', 'max'), ('DCGM_FI_DEV_ENC_UTIL', None), "
+        "('DCGM_CUSTOM_PROCESS_SM_UTIL', 'max'), ('DCGM_CUSTOM_PROCESS_SM_UTIL', 'sum')}); "
+        "print(yaml.safe_dump(RuleSet(uses=uses).rules(), sort_keys=False))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=DATA.parents[1],
+            env={"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(texts) == 1
