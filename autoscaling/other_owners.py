@@ -18,6 +18,7 @@ METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 STACK_ANNOTATION = "ackgpu/stack"
 """On each HPA the stack that made it: one that was renamed in the settings is still known as its own."""
 
+_HPA = "HorizontalPodAutoscaler"
 _HELM_RELEASE, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
 Object = Mapping[str, Any]
@@ -37,7 +38,7 @@ class Scaler:
 
 
 SCALERS = (
-    Scaler("HorizontalPodAutoscaler", "autoscaling/v1", "horizontalpodautoscalers"),
+    Scaler(_HPA, "autoscaling/v1", "horizontalpodautoscalers"),
     Scaler("ScaledObject", "keda.sh/v1alpha1", "scaledobjects"),
     Scaler(
         "CronHorizontalPodAutoscaler",
@@ -91,12 +92,16 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
         stack: the name that the stack writes on its HPAs.
     """
     ours = {(one.namespace, one.deployment): one.autoscaler for one in scaled}
+    told = {one["metadata"].get("uid") for scaler, objects in found.items() if scaler.kind != _HPA for one in objects}
     for scaler, objects in found.items():
         for found_object in objects:
             metadata, target = found_object["metadata"], found_object["spec"].get("scaleTargetRef") or {}
             namespace, name = metadata["namespace"], metadata["name"]
             # KEDA's default.
             if target.get("kind", "Deployment") != "Deployment":
+                continue
+            # A ScaledObject makes an HPA, and makes it anew when it is deleted.
+            if any(maker["uid"] in told for maker in metadata.get("ownerReferences") or ()):
                 continue
             autoscaler = ours.get((namespace, target.get("name", "")))
             if autoscaler is None or _is_ours(scaler, metadata, autoscaler, stack):
@@ -115,6 +120,6 @@ def _owner(registration: Object) -> str:
 
 
 def _is_ours(scaler: Scaler, metadata: Object, autoscaler: str, stack: str) -> bool:
-    if scaler.kind != "HorizontalPodAutoscaler":
+    if scaler.kind != _HPA:
         return False
     return metadata["name"] == autoscaler or (metadata.get("annotations") or {}).get(STACK_ANNOTATION) == stack

@@ -168,6 +168,17 @@ def test_only_another_autoscaler_of_the_same_deployment_is_told(kind: Any, found
     assert all(("let it point at the HPA" in sentence) == (kind is CRON_HPA) for sentence in sentences)
 
 
+@pytest.mark.case("C5")
+def test_of_a_scaled_object_and_its_hpa_the_first_is_told() -> None:
+    keda, made = scaler("bert"), scaler("keda-hpa-bert")
+    keda["metadata"]["uid"] = "1"
+    made["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "bert", "uid": "1"}]
+    [sentence] = other_autoscalers([BERT], {HPA: [made], SCALED_OBJECT: [keda]}, "ackgpu/dev")
+    assert sentence.startswith("ScaledObject demo/bert ")
+    [sentence] = other_autoscalers([BERT], {HPA: [made], SCALED_OBJECT: []}, "ackgpu/dev")
+    assert sentence.startswith("HorizontalPodAutoscaler demo/keda-hpa-bert "), "where the other can't be listed"
+
+
 def look(answers: dict[str, Any], *, preview: bool = True) -> Recorder:
     """The program, before a cluster that answers."""
     empty: dict[str, Any] = {REGISTRATIONS: {"items": []}, HPAS: {"items": []}}
