@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down verify bench test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down check verify bench test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -21,6 +21,10 @@ rehearse-up: $(READY) ## start a rehearsal cloud and keep it up, for pulumi and 
 rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
 	@$(PYTHON) -m rehearsal down
 
+check: $(READY) ## check the settings of a stack, without engine or cloud: make check STACK=dev
+	@test -n "$(STACK)" || { echo "Say which stack: make check STACK=dev" >&2; exit 2; }
+	@$(PYTHON) -m autoscaling.check --stack "$(STACK)"
+
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
 	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
@@ -36,10 +40,11 @@ test: $(READY) ## run all tests
 test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
 	@$(PYTHON) -m pytest tests/unit -n auto
 
-lint: $(READY) ## check format, style, types, and the files that CI reads
+lint: $(READY) ## check format, style, types, the rehearsed settings, and the files that CI reads
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) -m autoscaling.check --stack rehearsal
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
@@ -47,7 +52,7 @@ format: $(READY) ## format the code
 	@$(PYTHON) -m ruff format .
 	@$(PYTHON) -m ruff check --fix .
 
-docs: $(READY) ## write the tables of README.md and the keys of Pulumi.yaml from the models
+docs: $(READY) ## write the tables of README.md, the keys of Pulumi.yaml and the schema from the models
 	@$(PYTHON) -m autoscaling.reference
 
 tools: $(READY) ## build the engine's tools from source, once

@@ -4,7 +4,7 @@ import pulumi
 import pulumi_alicloud as alicloud
 
 from autoscaling.outputs import check_commands, metric_resources
-from autoscaling.settings import SettingsError, parse, warnings
+from autoscaling.settings import SettingsError
 from autoscaling.settings_model import duration_seconds
 from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.cluster import AckCluster, AckClusterArgs
@@ -14,14 +14,12 @@ from components.inference_service import InferenceService, InferenceServiceArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.pipeline_proof import prove_pipeline
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
-from components.stack_config import stack_values
+from components.stack_config import stack_settings
 
 try:
-    settings = parse(stack_values())
+    settings = stack_settings()
 except SettingsError as error:
     raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml can't be used:\n{error}") from None
-for sentence in warnings(settings):
-    pulumi.log.warn(sentence)
 
 account = alicloud.Provider("alicloud", region=settings.region)
 cloud = pulumi.ResourceOptions(providers=[account])

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from autoscaling.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
-from autoscaling.faults import nearest
 from autoscaling.findings import Finding
 from autoscaling.gpu_metrics import GpuMetric, catalogue
 from autoscaling.instance_types import gpu_memory_mib
 from autoscaling.settings_model import MetricTarget, Service, Settings
+from autoscaling.wording import nearest
 
 _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"

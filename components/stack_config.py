@@ -1,27 +1,41 @@
-"""The stack's configuration as plain values, for `autoscaling.settings`."""
+"""The stack's settings, as the engine hands them over."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from pathlib import Path
 
 import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env
+from pulumi.runtime.config import CONFIG, get_config, get_config_env, get_config_secret_keys_env, is_config_secret
+
+from autoscaling.engine_yaml import Fault
+from autoscaling.settings import Settings, SettingsError, parse_config, warnings
+from autoscaling.stack_file import StackFile, read_stack_file
 
 
-def stack_values() -> dict[str, Any]:
-    """Each key of the project's namespace, without it; what is written as a map or a list is decoded."""
-    config = pulumi.Config()
-    prefix = f"{config.name}:"
-    names = [key.removeprefix(prefix) for key in {**get_config_env(), **CONFIG.get()} if key.startswith(prefix)]
-    return {name: _decoded(config.require(name)) for name in names}
+def stack_settings() -> Settings:
+    """The settings of the stack that runs; warnings are logged.
 
-
-def _decoded(text: str) -> Any:
-    # The engine hands a map or list over as JSON, and everything else as it is.
-    if text[:1] not in ("{", "["):
-        return text
+    Raises:
+        SettingsError: with one sentence for each fault.
+    """
+    config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
+    project = pulumi.get_project()
+    secret = set(get_config_secret_keys_env())
+    secrets = [key.removeprefix(f"{project}:") for key in config if key in secret or is_config_secret(key)]
+    # The values may come from elsewhere.
+    path = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
+    file = read_stack_file(path) if path.exists() else StackFile(path.name)
+    passed_over = [_sentence(fault) for fault in file.faults]
     try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        settings = parse_config(config, project=project, secrets=secrets, unknown=file.doubtful)
+    except SettingsError as error:
+        raise SettingsError([*passed_over, *error.faults]) from None
+    if passed_over:
+        raise SettingsError(passed_over)
+    for sentence in warnings(settings, secrets=secrets):
+        pulumi.log.warn(sentence)
+    return settings
+
+
+def _sentence(fault: Fault) -> str:
+    return f"line {fault.line}: {fault.sentence}" if fault.line else fault.sentence

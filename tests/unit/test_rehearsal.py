@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from rehearsal.cloud import kept_up, take_down
 from rehearsal.engine import operation
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServer
-from rehearsal.layout import Layout
+from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep
 from rehearsal.report import Sample, draw_timeline, write_result
 from rehearsal.stack_file import rehearsed_settings
@@ -125,20 +126,38 @@ def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("config: [", r"Pulumi\.rehearsal\.yaml is no YAML at line 1"),
-        ("", r"Pulumi\.rehearsal\.yaml has no map `config`"),
-        ("config: \0", r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
-        ("config: {ackgpu:cluster: {id: 2024-99-99}}", r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
-        ("[" * 3000, r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
-        ("config: {ackgpu:regoin: x}", r"regoin is no setting: did you mean region\?"),
-        (None, r"Pulumi\.rehearsal\.yaml can't be read"),
+        ("config: [", "Pulumi.rehearsal.yaml:1: this is no YAML"),
+        ("", "Pulumi.rehearsal.yaml: config is missing"),
+        ("config: {8080: x}", "Pulumi.rehearsal.yaml:1: the key 8080 is no text"),
+        ("config: {ackgpu:regoin: x}", "Pulumi.rehearsal.yaml:1: regoin is no setting: did you mean region?"),
+        (None, "Pulumi.rehearsal.yaml: there is no such file"),
     ],
 )
 def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str | None, sentence: str) -> None:
     if content is not None:
         (tmp_path / "Pulumi.rehearsal.yaml").write_text(content)
-    with pytest.raises(RehearsalError, match=sentence):
+    with pytest.raises(RehearsalError) as raised:
         rehearsed_settings(tmp_path)
+    heading, first, *_ = str(raised.value).splitlines()
+    assert heading == "Pulumi.rehearsal.yaml can't be used:"
+    assert sentence in str(raised.value)
+    assert first.startswith("Pulumi.rehearsal.yaml:")
+
+
+def test_an_interruption_while_modules_are_imported_is_told_in_a_word(tmp_path: Path) -> None:
+    (tmp_path / "psutil.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "rehearsal", "run"],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout and process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate(timeout=30)
+    assert (process.returncode, printed) == (130, "interrupted\n")
 
 
 def test_what_the_engine_says_over_two_lines_is_told_whole() -> None:
