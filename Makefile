@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down check verify bench test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down check verify check-exporter bench test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -28,6 +28,10 @@ check: $(READY) ## check the settings of a stack, without engine or cloud: make 
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
 	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
+
+check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make check-exporter DUMP=metrics.txt (LABELS=upstream)
+	@test -n "$(DUMP)" || { echo "Say which file has what the exporter's /metrics says: make check-exporter DUMP=metrics.txt" >&2; exit 2; }
+	@$(PYTHON) -m autoscaling.exporter_dump $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
 
 bench: $(READY) ## measure the program against a flat one, in 20 minutes, and write docs/bench.md
 	@$(PYTHON) -m bench

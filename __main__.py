@@ -37,7 +37,7 @@ prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 adapter_args = MetricsAdapterArgs(
     chart=settings.metrics_adapter.chart,
     prometheus_url=prometheus.http_api_url,
-    rules=settings.rule_set.rules(),
+    rules=settings.adapter_rules,
     relist_interval=settings.metrics_adapter.relist_interval,
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
@@ -57,7 +57,7 @@ for service in settings.services:
     described.append(inference.describe(service, hpa=scaler.autoscaler.metadata.name))
 
 services = pulumi.Output.all(*described)
-resources = metric_resources(settings.rule_set)
+resources = metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules)
 outputs = {
     "clusterId": cluster.cluster_id,
     "customMetricsPath": CUSTOM_METRICS_PATH,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from autoscaling.exposed_name import name_of_rule
+from autoscaling.extra_rule_checks import extra_rule_findings
 from autoscaling.findings import Finding
 from autoscaling.gpu_checks import gpu_findings
 from autoscaling.metric_checks import metric_findings
@@ -22,6 +24,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield from _scale_down_window(service, key)
         yield from _behavior(service, key, settings)
     yield from metric_findings(settings)
+    own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
+    yield from extra_rule_findings(settings.metrics_adapter.extra_rules, own)
 
 
 def _unique_names(settings: Settings) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from autoscaling.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
+from autoscaling.extra_rule_checks import EXTRA_RULES, exposed_metrics
 from autoscaling.findings import Finding
 from autoscaling.gpu_metrics import GpuMetric, catalogue
 from autoscaling.instance_types import gpu_memory_mib
@@ -53,10 +54,7 @@ def _presets(settings: Settings) -> Iterator[Finding]:
 def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Settings) -> Iterator[Finding]:
     metric = catalogue().find(use.name)
     if metric is None:
-        names = [one.name for one in catalogue().metrics]
-        yield Finding(
-            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", (f"{key}.name",)
-        )
+        yield from _of_an_extra_rule(use, key, settings)
         return
     problem = next(_why_unusable(use, metric, key, settings), None)
     if problem:
@@ -66,6 +64,28 @@ def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Se
     if exposed:
         yield from _target(use, exposed, key, service, index, settings)
     yield from _engine(metric, key, service, index)
+
+
+def _of_an_extra_rule(use: MetricTarget, key: str, settings: Settings) -> Iterator[Finding]:
+    """The faults of a metric that the catalogue lacks, whose unit and range nobody knows."""
+    exposed = exposed_metrics(settings.metrics_adapter.extra_rules)
+    keys = (f"{key}.name", EXTRA_RULES)
+    if use.name not in exposed:
+        names = [*exposed, *(one.name for one in catalogue().metrics)]
+        yield Finding(f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", keys)
+        return
+    if "pod" not in exposed[use.name]:
+        yield Finding(
+            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(exposed[use.name])} only, and "
+            "an HPA reads pods: give that rule a label of the pod under resources.overrides.",
+            keys,
+        )
+    if use.aggregation:
+        yield Finding(
+            f"{key}.aggregation is {use.aggregation!r}, and {use.name} is of {EXTRA_RULES}, whose query aggregates: "
+            "remove it.",
+            (*keys, f"{key}.aggregation"),
+        )
 
 
 def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:

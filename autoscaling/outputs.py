@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoscaling.adapter_rules import RuleSet
+from autoscaling.extra_rule_checks import exposed_metrics
+from autoscaling.extra_rules import ExtraRule
 from autoscaling.versions import CUSTOM_METRICS_PATH
 
 
-def metric_resources(rules: RuleSet) -> list[str]:
-    """Each `<resource>/<metric>` of the catalogue that the rules expose."""
-    return [f"{resource}s/{metric.name}" for metric in rules.exposed for resource in metric.resources]
+def metric_resources(rules: RuleSet, extra_rules: Sequence[ExtraRule]) -> list[str]:
+    """Each `<resource>/<metric>` that the program's own rules and the user's expose."""
+    exposed = {metric.name: metric.resources for metric in rules.exposed} | exposed_metrics(extra_rules)
+    return [f"{resource}s/{name}" for name, resources in exposed.items() for resource in resources]
 
 
 def check_commands(services: Sequence[Mapping[str, Any]]) -> list[str]:

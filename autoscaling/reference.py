@@ -87,7 +87,12 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
         if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
             yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
         if inner:
-            yield from _settings(inner, f"{key}[]." if get_origin(field.annotation) is list else f"{key}.")
+            yield from _settings(inner, f"{key}{_any_entry(field)}.")
+
+
+def _any_entry(field: FieldInfo) -> str:
+    kind = get_origin(field.annotation)
+    return "[]" if kind is list else ".*" if kind is dict else ""
 
 
 def _description(field: FieldInfo) -> str:

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic.alias_generators import to_camel
 
-from autoscaling.adapter_rules import RulePreset, RuleSet
+from autoscaling.adapter_rules import Rule, RulePreset, RuleSet
 from autoscaling.card_modes import CardModeName
+from autoscaling.extra_rules import ExtraRule
 from autoscaling.forms import DATE_TEXT, Form
 from autoscaling.gpu_metrics import Aggregation, LabelPreset, catalogue
 from autoscaling.versions import ADAPTER_CHART
@@ -202,6 +203,8 @@ class MetricsAdapter(_Model):
     labels: LabelPreset = "ack"
     """How the GPU exporter names its labels: ACK's own, or NVIDIA's dcgm-exporter, whose labels Prometheus keeps or
     gives the prefix `exported_`."""
+    extra_rules: list[ExtraRule] = []
+    """Rules of your own, after those: see below."""
     idle_as_zero: bool = False
     """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
     relist_interval: Annotated[Duration, AfterValidator(_relist_interval)] = "1m"
@@ -255,7 +258,7 @@ class MetricTarget(_Model):
     """A metric and the value that the HPA steers its average to."""
 
     name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
-    """One of the metrics below."""
+    """One of the metrics below, or one that a rule of your own exposes."""
     target: Annotated[Amount, Field(examples=[20])]
     """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
     aggregation: Aggregation | None = None
@@ -366,7 +369,7 @@ class Settings(_Model):
 
     @property
     def rule_set(self) -> RuleSet:
-        """What the adapter exposes for the services."""
+        """What the program's own rules expose for the services."""
         adapter = self.metrics_adapter
         uses = {(one.name, one.aggregation) for service in self.services for one in service.autoscaler.metrics}
         return RuleSet(
@@ -376,3 +379,8 @@ class Settings(_Model):
             idle_as_zero=adapter.idle_as_zero,
             uses=frozenset(uses),
         )
+
+    @property
+    def adapter_rules(self) -> list[Rule]:
+        """All rules of the adapter, in the order of its chart."""
+        return [*self.rule_set.rules(), *(rule.as_written() for rule in self.metrics_adapter.extra_rules)]

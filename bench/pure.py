@@ -25,7 +25,7 @@ def rules_seconds() -> float:
     start = time.perf_counter()
     rules = RuleSet()
     rules.rules()
-    metric_resources(rules)
+    metric_resources(rules, [])
     check_commands(services)
     return time.perf_counter() - start
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 from kubernetes import client
 from pulumi import automation
 
 from tests.engine.conftest import Rehearsal
+from tests.engine.prometheus import configured
 from verify import broken_link
 
 ADAPTER = "ack-alibaba-cloud-metrics-adapter"
@@ -85,28 +83,7 @@ def no_ready_pod(rehearsal: Rehearsal) -> Iterator[None]:
 
 def scraped_otherwise(change: Callable[[dict[str, Any]], None]) -> Callable[[Rehearsal], Any]:
     """The real Prometheus with another configuration."""
-
-    @contextmanager
-    def broken(rehearsal: Rehearsal) -> Iterator[None]:
-        path = rehearsal.layout.cloud / "prometheus" / "prometheus.yaml"
-        before = path.read_text()
-        content = yaml.safe_load(before)
-        change(content)
-        reload(path, yaml.safe_dump(content))
-        yield
-        reload(path, before)
-
-    return broken
-
-
-def reload(path: Path, content: str) -> None:
-    path.write_text(content)
-    [prometheus] = [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if f"--config.file={path}" in (process.info["cmdline"] or [])
-    ]
-    prometheus.send_signal(signal.SIGHUP)
+    return lambda rehearsal: configured(rehearsal.layout, change)
 
 
 def exporter_gone(content: dict[str, Any]) -> None:

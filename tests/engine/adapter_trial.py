@@ -1,0 +1,141 @@
+"""The real prometheus-adapter on rules that are tried, with a Prometheus that holds `tests/data/extra_rules.prom`."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import yaml
+from kubernetes.utils.quantity import parse_quantity
+
+from rehearsal.certificates import CertificateAuthority, write_private
+from rehearsal.layout import PORTS, Layout
+from rehearsal.processes import Processes
+from tests.engine.command import wait_until
+
+NAMESPACE = "demo"
+
+FIRST: Mapping[str, Any] = {
+    "seriesQuery": "queue_length",
+    "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
+    "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+}
+"""A rule that works, before those that are tried: what becomes of it tells what they do to others."""
+
+_PROCESS = "prometheus-adapter on trial"
+_PORT = 6543
+_API = "/apis/custom.metrics.k8s.io/v1beta1"
+
+Values = dict[str, Decimal] | str
+"""Object to value, or `error <status>`."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What an adapter serves that runs on the rules."""
+
+    client: httpx.Client
+
+    def names(self) -> set[str]:
+        """`<resource>/<metric>` of each metric that is listed."""
+        return {resource["name"] for resource in self.client.get(_API).json()["resources"]}
+
+    def of_pods(self, metric: str) -> Values:
+        return self._values(f"namespaces/{NAMESPACE}/pods/*/{quote(metric, safe='')}")
+
+    def of_nodes(self, metric: str) -> Values:
+        return self._values(f"nodes/*/{metric}")
+
+    def _values(self, path: str) -> Values:
+        answer = self.client.get(f"{_API}/{path}")
+        if not answer.is_success:
+            return f"error {answer.status_code}"
+        items = answer.json()["items"]
+        return {item["describedObject"]["name"]: Decimal(parse_quantity(item["value"])) for item in items}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The adapter has ended by itself."""
+
+    log: str
+
+
+@dataclass(frozen=True)
+class Blind:
+    """The adapter runs, and lists no metric of any rule."""
+
+    log: str
+
+
+class AdapterTrial:
+    """Starts the adapter on one set of rules after the other."""
+
+    def __init__(self, layout: Layout, tools: Path, folder: Path, processes: Processes) -> None:
+        self._layout, self._tools, self._folder, self._processes = layout, tools, folder, processes
+        authority = CertificateAuthority("trial")
+        authority.issue("adapter", hosts=[layout.address]).write(folder, "adapter")
+        self._trust = ssl.create_default_context(cadata=authority.certificate.decode())
+        [user] = yaml.safe_load(layout.kubeconfig.read_text())["users"]
+        _client_certificate(user["user"], folder)
+        self._trust.load_cert_chain(folder / "admin.crt", folder / "admin.key")
+
+    @contextmanager
+    def on(self, rules: Sequence[Mapping[str, Any]]) -> Iterator[Served | Ended | Blind]:
+        """Run the adapter on the rules until it has listed its metrics once, or has failed to."""
+        (self._folder / "config.yaml").write_text(yaml.safe_dump({"rules": list(rules)}))
+        log = self._processes.log_path(_PROCESS)
+        log.unlink(missing_ok=True)
+        base_url = f"https://{self._layout.address}:{_PORT}"
+        self._processes.start(_PROCESS, self._command())
+        try:
+            with httpx.Client(base_url=base_url, verify=self._trust, trust_env=False) as client:
+                served = Served(client)
+                wait_until(lambda: self._outcome(served), f"the adapter starts, or ends: see {log}", seconds=60)
+                outcome = self._outcome(served)
+                assert outcome
+                yield outcome
+        finally:
+            self._processes.stop(_PROCESS)
+
+    def _outcome(self, served: Served) -> Served | Ended | Blind | None:
+        ended = not self._processes.running(_PROCESS)
+        log = self._processes.log_path(_PROCESS).read_text()
+        if ended:
+            return Ended(log)
+        if "unable to update list of all metrics" in log:
+            return Blind(log)
+        try:
+            return served if f"pods/{FIRST['seriesQuery']}" in served.names() else None
+        except (httpx.TransportError, KeyError):
+            return None
+
+    def _command(self) -> list[str | Path]:
+        kubeconfig = self._layout.kubeconfig
+        return [
+            self._tools / "prometheus-adapter",
+            f"--config={self._folder / 'config.yaml'}",
+            f"--prometheus-url=http://{self._layout.address}:{PORTS.prometheus}",
+            f"--lister-kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            f"--bind-address={self._layout.address}",
+            f"--secure-port={_PORT}",
+            f"--tls-cert-file={self._folder / 'adapter.crt'}",
+            f"--tls-private-key-file={self._folder / 'adapter.key'}",
+            "--metrics-relist-interval=1m",
+            "--metrics-max-age=20m",
+        ]
+
+
+def _client_certificate(user: Mapping[str, str], folder: Path) -> None:
+    for suffix, key in (("crt", "client-certificate-data"), ("key", "client-key-data")):
+        write_private(folder / f"admin.{suffix}", base64.b64decode(user[key]))

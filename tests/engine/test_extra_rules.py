@@ -1,0 +1,217 @@
+"""Users' rules against the real adapter: what is taken works there, and what is refused would not have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from kubernetes import client
+
+from autoscaling.adapter_rules import RuleSet
+from autoscaling.exposed_name import name_of_rule
+from autoscaling.versions import ADAPTER_NAME, CUSTOM_METRICS_PATH
+from rehearsal.layout import PORTS
+from rehearsal.node_pools import kwok_node
+from rehearsal.processes import Processes
+from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
+from tests.engine.command import wait_until
+from tests.engine.conftest import Rehearsal
+from tests.engine.prometheus import configured
+from verify.cluster import Cluster
+
+DATA = Path(__file__).parents[1] / "data"
+SETS: list[dict[str, Any]] = yaml.safe_load((DATA / "extra_rules.yaml").read_text())["sets"]
+
+COPIES = 16
+"""Of two orders each start takes one: all of these alike would be a chance of one in thirty thousand."""
+
+
+class _Exposition(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write((DATA / "extra_rules.prom").read_bytes())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def series(rehearsal: Rehearsal) -> Iterator[None]:
+    """The static series in the cloud's Prometheus."""
+    with HTTPServer((rehearsal.layout.address, 0), _Exposition) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        target = {
+            "job_name": "extra-rules",
+            "honor_labels": True,
+            "static_configs": [{"targets": [f"{rehearsal.layout.address}:{server.server_port}"]}],
+        }
+        with configured(rehearsal.layout, lambda content: content["scrape_configs"].append(target)):
+            url = f"http://{rehearsal.layout.address}:{PORTS.prometheus}/api/v1/series?match[]=batch_size"
+            wait_until(lambda: httpx.get(url, trust_env=False).json()["data"], "Prometheus has the series")
+            yield
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def objects(rehearsal: Rehearsal) -> Iterator[None]:
+    """The pods and the node that the series are of."""
+    core = client.CoreV1Api(rehearsal.api)
+    node = kwok_node("node-1", {}, {"cpu": "1", "memory": "1Gi", "pods": "1"})
+    core.create_node(node)
+    core.create_namespace({"metadata": {"name": NAMESPACE}})
+
+    def created(pod: str) -> bool:
+        body = {
+            "metadata": {"name": pod},
+            "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "example.com/bert:1"}]},
+        }
+        try:
+            core.create_namespaced_pod(NAMESPACE, body)
+        except client.ApiException as error:
+            # The namespace's service account comes a moment after the namespace.
+            if error.status != 403:
+                raise
+            return False
+        return True
+
+    for pod in ("bert-a", "bert-b"):
+        wait_until(partial(created, pod), f"pod {pod} is created")
+    yield
+    core.delete_namespace(NAMESPACE)
+    core.delete_node("node-1")
+    wait_until(lambda: NAMESPACE not in [one.metadata.name for one in core.list_namespace().items], "namespace is gone")
+
+
+@pytest.fixture(scope="module")
+def trial(
+    rehearsal: Rehearsal, series: None, objects: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AdapterTrial]:
+    with Processes(rehearsal.layout) as processes:
+        yield AdapterTrial(rehearsal.layout, rehearsal.tools, tmp_path_factory.mktemp("adapter"), processes)
+
+
+GENERATED = [FIRST, *RuleSet().rules()]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [pytest.param(one, id=one["id"], marks=[pytest.mark.case(one["case"])] if "case" in one else []) for one in SETS],
+)
+def test_the_real_adapter_does_with_the_rules_what_is_said_of_it(trial: AdapterTrial, one: dict[str, Any]) -> None:
+    expected = one["adapter"]
+    if "differs" in expected:
+        return _differs(trial, one)
+    with trial.on([*GENERATED, *one["rules"]]) as outcome:
+        if "ends" in expected:
+            assert isinstance(outcome, Ended), outcome
+            assert expected["ends"] in outcome.log
+        elif "lists_nothing" in expected:
+            assert isinstance(outcome, Blind), outcome
+            assert expected["lists_nothing"] in outcome.log
+        else:
+            assert isinstance(outcome, Served), outcome
+            _serves(outcome, expected)
+
+
+def _serves(served: Served, expected: dict[str, Any]) -> None:
+    names = served.names()
+    pods = {name.removeprefix("pods/") for name in names if name.startswith("pods/")}
+    ours = {name_of_rule(rule) for rule in GENERATED}
+    assert pods - ours == set(expected["lists"]) - ours
+    assert set(expected.get("lists_too", [])) <= names
+    for metric, values in (expected["lists"] | expected.get("before", {})).items():
+        assert _agree(served.of_pods(metric), values), (metric, served.of_pods(metric))
+    for metric, values in expected.get("lists_of_nodes", {}).items():
+        assert f"nodes/{metric}" in names
+        assert _agree(served.of_nodes(metric), values), (metric, served.of_nodes(metric))
+
+
+def _agree(observed: Any, expected: Any) -> bool:
+    if isinstance(expected, str) or isinstance(observed, str):
+        return bool(observed == expected)
+    choices = {name: value if isinstance(value, list) else [value] for name, value in expected.items()}
+    return observed.keys() == choices.keys() and all(
+        value in [Decimal(str(one)) for one in choices[name]] for name, value in observed.items()
+    )
+
+
+def _differs(trial: AdapterTrial, one: dict[str, Any]) -> None:
+    """Copies of one rule, under other names, get other answers in one start of the adapter."""
+    [rule], [(metric, answers)] = one["rules"], one["adapter"]["differs"].items()
+    copies = [{**rule, "name": {"as": f"{metric}_{number}"}} for number in range(COPIES)]
+    with trial.on([*GENERATED, *copies]) as served:
+        assert isinstance(served, Served)
+        observed = [served.of_pods(f"{metric}_{number}") for number in range(COPIES)]
+    for answer in answers:
+        assert any(_agree(each, answer) for each in observed), (answer, observed)
+
+
+@pytest.mark.case("B3")
+def test_rules_go_through_the_chart_byte_for_byte_and_their_metrics_are_listed(
+    rehearsal: Rehearsal, series: None
+) -> None:
+    extra, names = _without_double_names(one for one in SETS if "says" not in one)
+    rehearsal.edit(metricsAdapter={**rehearsal.setting("metricsAdapter"), "extraRules": extra})
+    try:
+        rehearsal.up()
+        config_map = client.CoreV1Api(rehearsal.api).read_namespaced_config_map(f"{ADAPTER_NAME}-config", "kube-system")
+        text = config_map.data["config.yaml"]
+        assert "gpu_${1}_avg" in text
+        rules = yaml.safe_load(text)["rules"]
+        # The provider leaves empty lists out.
+        assert rules[-len(extra) :] == [{key: value for key, value in rule.items() if value != []} for rule in extra]
+        assert len(rules) > len(extra), "the program's own come first"
+        served = Cluster(rehearsal.api).get(CUSTOM_METRICS_PATH)["resources"]
+        assert names <= {resource["name"].removeprefix("pods/") for resource in served}
+    finally:
+        rehearsal.stack.destroy(color="never")
+        rehearsal.reset()
+
+
+def _without_double_names(sets: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], set[str]]:
+    rules: list[dict[str, Any]] = []
+    names: set[str] = set()
+    for one in sets:
+        if not names & one["adapter"]["lists"].keys():
+            names |= one["adapter"]["lists"].keys()
+            rules += one["rules"]
+    return rules, names
+
+
+def test_a_name_that_is_refused_since_no_hpa_takes_it_is_taken_by_none(rehearsal: Rehearsal) -> None:
+    refused = [one for one in SETS if one.get("hpa") == "refused"]
+    assert refused
+    for one in refused:
+        [metric] = one["adapter"]["lists"]
+        assert _hpa_on(metric, rehearsal) == 422, metric
+    assert _hpa_on("a_usual-name.1", rehearsal) == 201
+
+
+def _hpa_on(metric: str, rehearsal: Rehearsal) -> int:
+    """The API server's answer to an HPA on a metric of that name, which is not made."""
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bert"},
+        "maxReplicas": 2,
+        "metrics": [
+            {
+                "type": "Pods",
+                "pods": {"metric": {"name": metric}, "target": {"type": "AverageValue", "averageValue": "1"}},
+            }
+        ],
+    }
+    body = {"apiVersion": "autoscaling/v2", "metadata": {"name": "trial"}, "spec": spec}
+    try:
+        api = client.AutoscalingV2Api(rehearsal.api)
+        return int(api.create_namespaced_horizontal_pod_autoscaler_with_http_info("default", body, dry_run="All")[1])
+    except client.ApiException as error:
+        return int(error.status)

@@ -1,0 +1,137 @@
+"""Exporter dumps: which labels they carry is told in words, with what to do."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoscaling import exporter_dump
+from autoscaling.exporter_dump import DumpError, judge
+from autoscaling.gpu_metrics import LABEL_PRESETS, LabelPreset
+
+DATA = Path(__file__).parents[1] / "data"
+REAL = sorted(DATA.glob("dcgm_*.prom"))
+
+# As Prometheus stored it where it did not honor the exporter's labels.
+EXPORTED = (
+    'DCGM_FI_DEV_GPU_UTIL{pod="dcgm-exporter-x1",namespace="gpu-mon",exported_pod="bert-7c9-aaaaa",'
+    'exported_namespace="demo",gpu="0"} 44\n'
+)
+UPSTREAM = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="Tesla T4",namespace="demo",pod="bert-a"} 44\n'
+
+
+def test_all_five_real_dumps_are_there() -> None:
+    assert [path.stem for path in REAL] == [
+        "dcgm_a100_vgpu", "dcgm_l40s_idle", "dcgm_l4_idle", "dcgm_t4_busy", "dcgm_t4_rafay",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", LABEL_PRESETS)
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+def test_a_real_dump_names_no_pod_and_that_is_said_with_what_to_do(path: Path, preset: LabelPreset) -> None:
+    judgement = judge(path.read_text(), preset)
+    assert not judgement.usable
+    assert (
+        "with the labels DCGM_FI_DRIVER_VERSION, Hostname, UUID, device, gpu, modelName, pci_bus_id." in judgement.text
+    )
+    assert "nothing says which pod uses a card, and an HPA can't work on it" in judgement.text
+    for step in ("nvidia.com/gpu in its limits", "DCGM_EXPORTER_KUBERNETES=true", "/var/lib/kubelet/pod-resources"):
+        assert step in judgement.text
+    assert ("set metricsAdapter.labels to upstream" in judgement.text) == (preset == "ack")
+
+
+def test_the_card_of_a_real_dump_is_named() -> None:
+    assert judge((DATA / "dcgm_t4_busy.prom").read_text(), "ack").text.startswith("20 series of 1 card (Tesla T4)")
+
+
+@pytest.mark.case("A1")
+def test_labels_of_the_exporters_own_pod_are_not_taken_for_the_workloads() -> None:
+    judgement = judge(EXPORTED, "upstream")
+    assert not judgement.usable
+    assert "namespace and pod are those of the exporter's own pod (gpu-mon/dcgm-exporter-x1)" in judgement.text
+    assert judgement.text.endswith("What to do: set metricsAdapter.labels to upstream-exported.")
+
+
+@pytest.mark.case("A1")
+def test_the_preset_for_prefixed_labels_finds_the_workload() -> None:
+    judgement = judge(EXPORTED, "upstream-exported")
+    assert judgement.usable
+    assert "1 of the 1 say in exported_namespace and exported_pod which pod they are of: demo/bert-7c9-aaaaa." in (
+        judgement.text
+    )
+    assert judgement.text.endswith("An HPA can use DCGM_FI_DEV_GPU_UTIL.")
+
+
+@pytest.mark.parametrize("preset", ["ack", "upstream-exported"])
+def test_another_preset_that_fits_is_named(preset: LabelPreset) -> None:
+    judgement = judge(UPSTREAM, preset)
+    assert not judgement.usable
+    assert judgement.text.endswith("What to do: set metricsAdapter.labels to upstream.")
+
+
+def test_a_card_that_no_pod_holds_does_not_spoil_the_others() -> None:
+    idle = 'DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-2",modelName="Tesla T4"} 0\n'
+    judgement = judge(UPSTREAM + idle, "upstream")
+    assert judgement.usable
+    assert judgement.text.startswith("2 series of 2 cards (Tesla T4)")
+    assert "1 of the 2 say" in judgement.text
+
+
+def test_empty_labels_name_no_pod() -> None:
+    judgement = judge('DCGM_FI_DEV_GPU_UTIL{gpu="0",namespace="",pod="",container=""} 3\n', "upstream")
+    assert not judgement.usable
+    assert "No series has a value in namespace and pod" in judgement.text
+
+
+def test_a_metric_that_the_catalogue_lacks_is_of_no_use_to_an_hpa() -> None:
+    judgement = judge('DCGM_FI_DEV_SM_CLOCK{gpu="0",namespace="demo",pod="bert-a"} 210\n', "upstream")
+    assert not judgement.usable
+    assert "None of these series is one that an HPA can use with metricsAdapter.labels upstream" in judgement.text
+
+
+@pytest.mark.case("A3")
+def test_series_of_mig_instances_are_told_with_the_metric_that_works() -> None:
+    instance = 'gpu="0",GPU_I_ID="3",GPU_I_PROFILE="1g.10gb",exported_namespace="demo",exported_pod="bert-a"'
+    dump = f"DCGM_FI_DEV_GPU_UTIL{{{instance}}} 0\nDCGM_FI_PROF_GR_ENGINE_ACTIVE{{{instance}}} 0.42\n"
+    judgement = judge(dump, "upstream-exported")
+    assert judgement.usable
+    assert "An HPA can use DCGM_FI_PROF_GR_ENGINE_ACTIVE.\n" in judgement.text
+    assert "set gpuNodePool.cardMode to mig" in judgement.text
+
+
+@pytest.mark.parametrize(
+    ("dump", "sentence"),
+    [
+        ("up 1\n", "It has no series DCGM_"),
+        ("", "It has no series DCGM_"),
+        ("<html>", "not in Prometheus' text format"),
+    ],
+)
+def test_what_is_no_dump_of_a_gpu_exporter_is_told(dump: str, sentence: str) -> None:
+    with pytest.raises(DumpError, match=sentence):
+        judge(dump, "ack")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, stdin: str = "") -> int:
+    monkeypatch.setattr(sys, "argv", ["exporter_dump", *arguments])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+    return exporter_dump.main()
+
+
+def test_the_command_answers_by_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(monkeypatch, str(REAL[0])) == 1
+    assert run(monkeypatch, "--labels", "upstream", "-", stdin=UPSTREAM) == 0
+    assert "An HPA can use DCGM_FI_DEV_GPU_UTIL." in capsys.readouterr().out
+    assert run(monkeypatch, str(tmp_path / "none")) == 2
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    assert run(monkeypatch, str(tmp_path / "bytes")) == 2
+    assert run(monkeypatch, "-", stdin="up 1") == 2
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(" can't be ")[2].partition(".")[0].partition(":")[0] for line in told] == [
+        "read", "read", "judged",
+    ]  # fmt: skip

@@ -1,0 +1,189 @@
+"""Users' rules for the adapter: each fault is told in one sentence, before the adapter meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autoscaling.extra_rule_checks import exposed_metrics
+from autoscaling.promql import Labels, QueryError, labels, parse
+from autoscaling.settings import parse as parse_settings
+from autoscaling.settings import warnings
+from tests.unit.program import Recorder, run_program, stack_config
+from tests.unit.test_settings import GOOD, faults
+
+SETS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "extra_rules.yaml").read_text())[
+    "sets"
+]
+TAKEN = [one for one in SETS if "says" not in one]
+REFUSED = [one for one in SETS if "says" in one]
+
+
+def config(rules: list[dict[str, Any]], **metric: Any) -> dict[str, Any]:
+    config = {**GOOD, "metricsAdapter": {"extraRules": rules}}
+    if metric:
+        autoscaler = {**GOOD["services"][0]["autoscaler"], "metrics": [{"target": 20, **metric}]}
+        config["services"] = [{**GOOD["services"][0], "autoscaler": autoscaler}]
+    return config
+
+
+def parameters(sets: list[dict[str, Any]]) -> list[Any]:
+    return [
+        pytest.param(one, id=one["id"], marks=[pytest.mark.case(one["case"])] if "case" in one else []) for one in sets
+    ]
+
+
+@pytest.mark.parametrize("one", parameters(REFUSED))
+def test_a_rule_that_can_not_work_is_refused_in_one_sentence(one: dict[str, Any]) -> None:
+    assert faults(config(one["rules"])) == one["says"]
+
+
+@pytest.mark.parametrize("one", parameters(TAKEN))
+def test_a_rule_that_works_is_taken_and_what_is_hardly_meant_so_is_told(one: dict[str, Any]) -> None:
+    assert list(warnings(parse_settings(config(one["rules"])))) == one.get("warns", [])
+
+
+@pytest.mark.parametrize("one", parameters(TAKEN))
+def test_the_name_is_the_one_under_which_the_real_adapter_lists_the_metric(one: dict[str, Any]) -> None:
+    rules = parse_settings(config(one["rules"])).metrics_adapter.extra_rules
+    adapter = one["adapter"]
+    absent = {"encoding"} if one["id"] == "a series that is not there" else set()
+    assert set(exposed_metrics(rules)) == adapter["lists"].keys() | adapter.get("lists_of_nodes", {}).keys() | absent
+
+
+def test_rules_reach_the_release_after_the_programs_own_and_byte_for_byte() -> None:
+    program = stack_config("rehearsal")
+    before = run_program(program, Recorder()).secret_values
+    extra = [rule for one in TAKEN[:8] for rule in one["rules"] if rule["name"]["as"] != "gpu_util"]
+    adapter = {**program["ackgpu:metricsAdapter"], "extraRules": extra}
+    recorder = run_program({**program, "ackgpu:metricsAdapter": adapter}, Recorder())
+    own, custom = (
+        values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"]
+        for values in (before, recorder.secret_values)
+    )
+    assert custom == [*own, *extra]
+    assert "gpu_${1}_avg" in [rule["name"]["as"] for rule in custom]
+    assert "pods/gpu_PROCESS_SM_UTIL_avg" in recorder.outputs["metricResources"]
+
+
+RULE = {
+    "seriesQuery": 'queue_length{pod!=""}',
+    "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
+    "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+}
+
+
+def test_an_hpa_may_use_the_metric_of_a_rule_whose_range_nobody_knows() -> None:
+    [service] = parse_settings(config([RULE], name="queue_length", target=1_000_000)).services
+    assert service.autoscaler.metrics[0].exposed_name == "queue_length"
+
+
+def test_an_hpa_on_a_name_near_that_of_a_rule_is_told_which() -> None:
+    assert faults(config([RULE], name="queue_lenght")) == [
+        "services[0].autoscaler.metrics[0].name is 'queue_lenght', which no rule exposes: did you mean queue_length?"
+    ]
+
+
+def test_an_hpa_can_not_use_the_metric_of_a_rule_that_has_no_pods() -> None:
+    of_nodes = {**RULE, "resources": {"overrides": {"node": {"resource": "node"}}}}
+    [fault] = faults(config([of_nodes], name="queue_length"))
+    assert fault.startswith(
+        "services[0].autoscaler.metrics[0].name is 'queue_length', which metricsAdapter.extraRules exposes for node "
+        "only, and an HPA reads pods"
+    )
+
+
+def test_the_query_of_a_rule_is_what_aggregates() -> None:
+    assert faults(config([RULE], name="queue_length", aggregation="max")) == [
+        "services[0].autoscaler.metrics[0].aggregation is 'max', and queue_length is of metricsAdapter.extraRules, "
+        "whose query aggregates: remove it."
+    ]
+
+
+@pytest.mark.case("B3")
+def test_a_cut_name_is_told_beside_the_hpa_that_waits_for_the_whole() -> None:
+    rule = {
+        **RULE,
+        "seriesQuery": "DCGM_CUSTOM_PROCESS_SM_UTIL",
+        "name": {"matches": "DCGM_CUSTOM_(.*)", "as": "gpu_$1_avg"},
+    }
+    told = " ".join(faults(config([rule], name="gpu_PROCESS_SM_UTIL_avg")))
+    assert "write gpu_${1}_avg" in told and "the name would be 'gpu_'" in told
+    rule["name"] = {"matches": "DCGM_CUSTOM_(.*)", "as": "gpu_${1}_avg"}
+    assert parse_settings(config([rule], name="gpu_PROCESS_SM_UTIL_avg"))
+
+
+def test_faults_of_several_rules_are_told_together() -> None:
+    wrong = {**RULE, "metricsQuery": "sum(<<.Series>>)", "resources": {"overrides": {"pod": {"resource": "pod"}}}}
+    keys = [fault.split(" ")[0] for fault in faults(config([wrong, {**RULE, "name": {"as": "a:b"}}]))]
+    assert keys == [
+        "metricsAdapter.extraRules[0].resources.overrides",
+        "metricsAdapter.extraRules[0].metricsQuery",
+        "metricsAdapter.extraRules[1].name.as",
+    ]
+
+
+@pytest.mark.parametrize("nonsense", [True, -1, 1.5, "", "?", [], [[]], {}, {"?": 1}, 10**30, None])
+@pytest.mark.parametrize(
+    "path", [("seriesQuery",), ("resources",), ("resources", "overrides"), ("resources", "overrides", "pod"),
+             ("resources", "overrides", "pod", "resource"), ("name",), ("name", "as"), ("name", "matches"),
+             ("metricsQuery",), ("seriesFilters",), ("seriesFilters", 0), ("seriesFilters", 0, "is")],
+)  # fmt: skip
+def test_nonsense_in_a_rule_is_told_with_its_key_and_never_breaks_the_program(path: Any, nonsense: Any) -> None:
+    rule = yaml.safe_load(yaml.safe_dump({**RULE, "name": {"as": "a", "matches": ".*"}, "seriesFilters": [{"is": ""}]}))
+    rule["seriesFilters"][0]["is"] = "queue"
+    target: Any = rule
+    for part in path[:-1]:
+        target = target[part]
+    target[path[-1]] = nonsense
+    harmless: tuple[tuple[Any, Any], ...] = (
+        (("name", "as"), ""),
+        (("name", "matches"), ""),
+        (("seriesFilters",), []),
+        (("name",), {}),
+    )
+    if (path, nonsense) in harmless:
+        parse_settings(config([rule]))
+        return
+    told = faults(config([rule]))
+    assert all(one.startswith("metricsAdapter.extraRules[0]") for one in told)
+    assert not [word for word in ("Input", "valid", "pydantic", "instance") if word in " ".join(told)], told
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("a", Labels()),
+        ("a offset 5m", Labels()),
+        ("sum(a) by (x, y)", Labels(frozenset({"x", "y"}), all_but=False)),
+        ("sum(a) without (x)", Labels(frozenset({"x"}))),
+        ("max(sum(a) by (x, y)) by (y, z)", Labels(frozenset({"y"}), all_but=False)),
+        ("a and on (x) sum(b) by (x)", Labels()),
+        ("a * on (x) sum(b) by (x)", Labels(frozenset({"x"}), all_but=False)),
+        ("a * ignoring (x) b", Labels(frozenset({"x"}))),
+        ("a * on (x) group_left (z) sum(b) by (x, z)", Labels()),
+        ("sum(b) by (x) * on (x) group_right () a", Labels()),
+        ("sum(a) by (x, y) or sum(b) by (y)", Labels(frozenset({"y"}), all_but=False)),
+        ("a unless sum(b)", Labels()),
+        ("2 * sum(a) by (x)", Labels(frozenset({"x"}), all_but=False)),
+        ("histogram_quantile(0.5, sum(a) by (x, le))", Labels(frozenset({"x"}), all_but=False)),
+        ('label_replace(sum(a) by (x), "y", "", "", "")', Labels(frozenset({"x", "y"}), all_but=False)),
+        ('count_values("v", a) by (x)', Labels(frozenset({"x", "v"}), all_but=False)),
+        ("max_over_time(sum(a) by (x)[5m:])", Labels(frozenset({"x"}), all_but=False)),
+        ("vector(1)", Labels(all_but=False)),
+        ("scalar(a)", None),
+        ("1 + 1", None),
+        ("time()", None),
+    ],
+)
+def test_the_labels_of_a_result_are_those_that_prometheus_keeps(query: str, kept: Labels | None) -> None:
+    assert labels(parse(query)) == kept
+
+
+@pytest.mark.parametrize("query", ["sum(a) by (x) / sum(b)", "a / sum(b) by (x)", "sum(a) / on (x) b"])
+def test_an_operation_whose_sides_never_match_is_refused(query: str) -> None:
+    with pytest.raises(QueryError, match="none matches the other"):
+        labels(parse(query))
