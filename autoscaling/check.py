@@ -41,7 +41,7 @@ def check_file(path: Path) -> Checked:
     if stack.environment:
         unknown |= set(aliases(Settings)) - set(setting_values(stack.config))
     try:
-        settings = parse_config(stack.config, unknown=unknown | stack.doubtful)
+        settings = parse_config(stack.config, encrypted=stack.encrypted, unknown=unknown | stack.doubtful)
     except SettingsError as error:
         raise SettingsError([*told, *(_at(stack, stack.line_of(one), one) for one in error.faults)]) from None
     if told:

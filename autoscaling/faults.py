@@ -19,6 +19,7 @@ from autoscaling.model_keys import (
     aliases_at,
     alternatives,
     field_of,
+    holds_secret,
     inside,
     is_model,
     key_of,
@@ -44,12 +45,12 @@ class Fault:
         return key_of(self.location)
 
 
-def faults_of(error: ValidationError, secrets: Collection[str] = ()) -> list[Fault]:
+def faults_of(error: ValidationError, encrypted: Collection[str] = ()) -> list[Fault]:
     """One fault a key, in the models' order.
 
     Args:
         error: what the models refused.
-        secrets: keys whose values, and those inside them, are not shown.
+        encrypted: keys whose values, and those inside them, are not shown.
     """
     found: dict[Location, list[_Located]] = {}
     for details in error.errors():
@@ -60,7 +61,8 @@ def faults_of(error: ValidationError, secrets: Collection[str] = ()) -> list[Fau
         # Of a union, what a value is nearest to says more than all that it is not.
         if several[0].in_union and any(other[: len(location)] == location != other for other in found):
             continue
-        secret = any(within(key_of(location), outer) for outer in secrets)
+        secret = any(within(key_of(location), outer) for outer in encrypted)
+        secret = secret or any(holds_secret(one.annotation) for one in several[0].spot)
         kind = several[0].details["type"]
         meant = _meant(several[0]) if kind == "extra_forbidden" else None
         faults.append(Fault(location, _sentence(several, secret), kind == "missing", meant))
@@ -158,7 +160,7 @@ def _sentence(several: Sequence[_Located], secret: bool) -> str:
         *outer, name = first.location
         return f"{key_of(tuple(outer))} has the key {written(name)}: {_reasons(several, secret)}"
     if secret:
-        return f"{key} is a secret, which is not shown, and wrong: {_reasons(several, secret)}"
+        return f"{key} can't be used: {_reasons(several, secret)}"
     if isinstance(value, str) and value.startswith("<"):
         return f"{key} is {written(value)}: fill it in."
     if date_of(value):

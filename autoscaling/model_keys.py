@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 Location = tuple[int | str, ...]
@@ -88,3 +88,10 @@ def aliases_at(spot: Sequence[Alternative]) -> list[str]:
 def is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
     """Whether a type is one of the models."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def holds_secret(annotation: Any) -> bool:
+    """Whether a value of the type is one that is never shown, or has one in it."""
+    if is_model(annotation):
+        return any(holds_secret(info.annotation) for info in annotation.model_fields.values())
+    return annotation is SecretStr or any(holds_secret(argument) for argument in get_args(annotation))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,6 +12,7 @@ from autoscaling.cross_checks import findings
 from autoscaling.faults import Fault, faults_of, without_faults
 from autoscaling.findings import Finding
 from autoscaling.model_keys import aliases, within
+from autoscaling.prometheus_checks import plain_secrets
 from autoscaling.settings_model import Settings
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
@@ -26,14 +27,18 @@ class SettingsError(Exception):
 
 
 def parse_config(
-    config: Mapping[str, str], *, project: str = PROJECT, secrets: Collection[str] = (), unknown: Collection[str] = ()
+    config: Mapping[str, str],
+    *,
+    project: str = PROJECT,
+    encrypted: Collection[str] | None = None,
+    unknown: Collection[str] = (),
 ) -> Settings:
     """Check a stack's configuration as the engine hands it to a program.
 
     Args:
         config: key with its namespace to text; maps and lists as JSON.
         project: the namespace of the settings.
-        secrets: as for `parse`.
+        encrypted: as for `parse`.
         unknown: as for `parse`.
 
     Raises:
@@ -43,7 +48,7 @@ def parse_config(
     strange = strangers(config, list(aliases(Settings)), project)
     unknown = {*unknown, *(meant for meant in strange.values() if meant not in values)}
     try:
-        settings = parse(values, secrets=secrets, unknown=unknown)
+        settings = parse(values, encrypted=encrypted, unknown=unknown)
     except SettingsError as error:
         raise SettingsError([*strange, *error.faults]) from None
     if strange:
@@ -51,12 +56,14 @@ def parse_config(
     return settings
 
 
-def parse(values: Mapping[str, Any], *, secrets: Collection[str] = (), unknown: Collection[str] = ()) -> Settings:
+def parse(
+    values: Mapping[str, Any], *, encrypted: Collection[str] | None = None, unknown: Collection[str] = ()
+) -> Settings:
     """Check a stack's values.
 
     Args:
         values: key to value, keys without the project's namespace, structured values already decoded.
-        secrets: keys whose values are never shown, such as `services`; nor are those inside them.
+        encrypted: keys with an encrypted value in them, such as `services`: nothing in them is shown; None: not known.
         unknown: keys whose values only the engine can read: they are taken for right.
 
     Raises:
@@ -66,7 +73,7 @@ def parse(values: Mapping[str, Any], *, secrets: Collection[str] = (), unknown: 
     try:
         settings = Settings.model_validate(dict(values))
     except ValidationError as error:
-        faults = faults_of(error, secrets)
+        faults = faults_of(error, encrypted or ())
         meant = {fault.meant for fault in faults}
         known = [
             fault.sentence
@@ -80,29 +87,24 @@ def parse(values: Mapping[str, Any], *, secrets: Collection[str] = (), unknown: 
     else:
         known = []
     doubtful = [*(fault.key for fault in faults), *unknown]
-    sentences = [*known, *_between(settings, "error", secrets, doubtful)]
+    found = [one for one in findings(settings) if one.severity == "error"]
+    found += plain_secrets(settings, encrypted) if encrypted is not None else []
+    sentences = [*known, *(_shown(one, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
     if sentences:
         raise SettingsError(sentences)
     return settings
 
 
-def warnings(settings: Settings, *, secrets: Collection[str] = (), unknown: Collection[str] = ()) -> list[str]:
+def warnings(settings: Settings, *, encrypted: Collection[str] = (), unknown: Collection[str] = ()) -> list[str]:
     """What the user should know of settings that can be used, one sentence each.
 
     Args:
         settings: they passed `parse`.
-        secrets: as for `parse`.
+        encrypted: as for `parse`.
         unknown: as for `parse`.
     """
-    return list(_between(settings, "warning", secrets, unknown))
-
-
-def _between(
-    settings: Settings, severity: Literal["error", "warning"], secrets: Collection[str], doubtful: Collection[str]
-) -> Iterator[str]:
-    for one in findings(settings):
-        if one.severity == severity and not _touches(one.keys, doubtful):
-            yield _shown(one, secrets)
+    found = (one for one in findings(settings) if one.severity == "warning")
+    return [_shown(one, encrypted) for one in found if not _touches(one.keys, unknown)]
 
 
 def _touches(keys: Collection[str], others: Collection[str]) -> bool:
@@ -110,9 +112,9 @@ def _touches(keys: Collection[str], others: Collection[str]) -> bool:
     return any(within(key, other) or within(other, key) for key in keys for other in others)
 
 
-def _shown(finding: Finding, secrets: Collection[str]) -> str:
+def _shown(finding: Finding, encrypted: Collection[str]) -> str:
     """Its sentence, which has values, unless one of them is a secret."""
-    if not _touches(finding.keys, secrets):
+    if not _touches(finding.keys, encrypted):
         return finding.sentence
     keys = f"{', '.join(finding.keys[:-1])} and {finding.keys[-1]}" if len(finding.keys) > 1 else finding.keys[0]
     wrong = "do not go together" if finding.severity == "error" else "may not go together"

@@ -8,11 +8,21 @@ required field is also its stand-in where the user's value is wrong, so that the
 
 from __future__ import annotations
 
+import base64
 import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from autoscaling.adapter_rules import Rule, RulePreset, RuleSet
@@ -76,6 +86,7 @@ _SERVICE_NAME = Form(
 _INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
 _MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb", "a MIG profile looks like 1g.10gb")
 _DURATION = Form(r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?", "a duration such as 30s or 1m is expected")
+_HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 _PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
 
 
@@ -113,10 +124,17 @@ def _startup_time(value: str) -> str:
     return value
 
 
+def _header_part(value: SecretStr) -> SecretStr:
+    _HEADER_PART.matched(value.get_secret_value())
+    return value
+
+
 Text = Annotated[str, Field(min_length=1), _FILLED_IN]
 Name = Annotated[str, _DNS_LABEL]
 InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
 Duration = Annotated[str, _DURATION]
+Secret = Annotated[SecretStr, AfterValidator(_header_part)]
+"""Encrypted in the stack's file, and no part of any message."""
 Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
 Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
@@ -184,6 +202,29 @@ class GpuNodePool(_Model):
     system_disk: SystemDisk = SystemDisk()
 
 
+class PrometheusAuth(_Model):
+    """How the adapter authenticates: an instance of V1 takes a token or nothing, one of V2 needs an AccessKey."""
+
+    type: Literal["none", "token", "basic"] = "none"
+    """`token` for an instance of V1 for which one was generated, `basic` for one of V2."""
+    token: Secret | None = None
+    """The instance's token; encrypted, by `pulumi config set --secret --path prometheus.auth.token`."""
+    access_key_id: Text | None = None
+    """AccessKey ID of a RAM user with the policy `AliyunPrometheusMetricReadAccess`."""
+    access_key_secret: Secret | None = None
+    """Its AccessKey secret; encrypted, by `pulumi config set --secret --path prometheus.auth.accessKeySecret`."""
+
+    @property
+    def authorization(self) -> str | None:
+        """Value of the HTTP header `Authorization`, a secret; None where there is none to send."""
+        if self.type == "token" and self.token:
+            return self.token.get_secret_value()
+        if self.type == "basic" and self.access_key_id and self.access_key_secret:
+            pair = f"{self.access_key_id}:{self.access_key_secret.get_secret_value()}"
+            return f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return None
+
+
 class Prometheus(_Model):
     """Who owns the cluster's Managed Prometheus."""
 
@@ -191,6 +232,7 @@ class Prometheus(_Model):
     """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
     scrape_interval: Annotated[Duration, AfterValidator(_scrape_interval)] = "30s"
     """How often it reads the GPU exporter; the adapter must look for series half as often, or less."""
+    auth: PrometheusAuth = PrometheusAuth()
 
 
 class MetricsAdapter(_Model):

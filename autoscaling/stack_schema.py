@@ -87,6 +87,9 @@ def _converted(schema: Any) -> Any:
     """The library's schema without its notes, in the standard's names, and with a secret for each scalar."""
     if not isinstance(schema, Mapping):
         return schema
+    if schema.get("writeOnly"):
+        # It must not stand there in plain text.
+        return {**{key: value for key, value in schema.items() if key == "description"}, "anyOf": [_REFERENCE]}
     result: dict[str, Any] = {
         str(_CONSTRAINTS.get(key, key)): value for key, value in schema.items() if key not in _NOTES
     }

@@ -1,4 +1,4 @@
-"""The stack's settings, as the engine hands them over."""
+"""The stack's name, and its configuration as settings."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from autoscaling.settings import Settings, SettingsError, parse_config, warnings
 from autoscaling.stack_file import StackFile, read_stack_file
 
 
+def stack_name() -> str:
+    """The project and the stack, as on the command line: `ackgpu/dev`."""
+    return f"{pulumi.get_project()}/{pulumi.get_stack()}"
+
+
 def stack_settings() -> Settings:
-    """The settings of the stack that runs; warnings are logged.
+    """The configuration of the stack, checked; what the user should know of it is told.
 
     Raises:
-        SettingsError: with one sentence for each fault.
+        RunError: with every fault of it.
     """
-    config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
     project = pulumi.get_project()
-    secret = set(get_config_secret_keys_env())
-    secrets = [key.removeprefix(f"{project}:") for key in config if key in secret or is_config_secret(key)]
-    # The values may come from elsewhere.
+    config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
+    of_the_host = set(get_config_secret_keys_env())
+    encrypted = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
     path = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
+    # Where there is none, the values come from elsewhere.
     file = read_stack_file(path) if path.exists() else StackFile(path.name)
-    passed_over = [_sentence(fault) for fault in file.faults]
+    faults = [_sentence(fault) for fault in file.faults]
     try:
-        settings = parse_config(config, project=project, secrets=secrets, unknown=file.doubtful)
+        settings = parse_config(config, project=project, encrypted=encrypted, unknown=file.doubtful)
     except SettingsError as error:
-        raise SettingsError([*passed_over, *error.faults]) from None
-    if passed_over:
-        raise SettingsError(passed_over)
-    for sentence in warnings(settings, secrets=secrets):
+        faults += error.faults
+    if faults:
+        raise pulumi.RunError("\n".join([f"{path.name} can't be used:", *faults]))
+    for sentence in warnings(settings, encrypted=encrypted):
         pulumi.log.warn(sentence)
     return settings
 
 
 def _sentence(fault: Fault) -> str:
+    """Of what the engine passes over, or hands over as something else than it looks like."""
     return f"line {fault.line}: {fault.sentence}" if fault.line else fault.sentence

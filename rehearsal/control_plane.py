@@ -25,6 +25,9 @@ from rehearsal.processes import Processes
 _START_SECONDS = 60
 _SCRAPE_INTERVAL = "1s"
 
+_FRONT_PROXY = "front-proxy-client"
+"""Common name of the client certificate with which the API server comes to an extension server."""
+
 
 def start_control_plane(layout: Layout, tools: Path, processes: Processes) -> None:
     """Start everything and return when the API server and Prometheus are ready.
@@ -50,7 +53,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
     hosts = [layout.address, "localhost", "kubernetes.default.svc"]
     authority.issue("kube-apiserver", hosts=hosts).write(folder, "api-server")
     authority.issue("etcd", hosts=[layout.address]).write(folder, "etcd")
-    front_proxy.issue("front-proxy-client").write(folder, "front-proxy-client")
+    front_proxy.issue(_FRONT_PROXY).write(folder, "front-proxy-client")
     write_service_account_keys(folder)
     server = f"https://{layout.address}:{PORTS.api_server}"
     users = {
@@ -113,7 +116,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--requestheader-client-ca-file={folder / 'front-proxy-ca.crt'}",
-            "--requestheader-allowed-names=front-proxy-client",
+            f"--requestheader-allowed-names={_FRONT_PROXY}",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-username-headers=X-Remote-User",

@@ -68,6 +68,7 @@ def test_a_refresh_finds_no_drift(rehearsal: Rehearsal) -> None:
     assert set(changes or {}) == {OpType.SAME}
 
 
+@pytest.mark.case("G3")
 def test_no_secret_is_in_the_state(rehearsal: Rehearsal) -> None:
     secrets = secrets_of(rehearsal.layout)
     decrypted = json.dumps(rehearsal.stack.export_stack().deployment).encode()

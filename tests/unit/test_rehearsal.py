@@ -10,9 +10,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 from PIL import Image
 from pulumi import automation
 
@@ -20,6 +23,7 @@ from rehearsal import inference, leftovers
 from rehearsal.adapter_agent import vendor_configuration
 from rehearsal.cards import asked
 from rehearsal.cloud import kept_up, take_down
+from rehearsal.control_plane import start_control_plane
 from rehearsal.engine import operation
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServer
@@ -206,3 +210,31 @@ def test_the_timeline_is_a_picture_of_a_readable_size_even_with_gaps(tmp_path: P
     with Image.open(tmp_path / "timeline.png") as picture:
         assert picture.format == "PNG"
         assert min(picture.size) >= 900
+
+
+@pytest.mark.case("F3")
+def test_the_api_server_comes_to_the_adapter_with_a_certificate_that_is_allowed(tmp_path: Path) -> None:
+    class Started(Exception):
+        pass
+
+    class OneApiServer:
+        """Notes its flags instead of starting it."""
+
+        flags: dict[str, str]
+
+        def start(self, name: str, command: list[object]) -> None:
+            if name == "kube-apiserver":
+                self.flags = dict(str(part).removeprefix("--").split("=", 1) for part in command[1:])
+                raise Started
+
+    layout, processes = Layout(tmp_path), OneApiServer()
+    layout.cloud.mkdir(parents=True)
+    with pytest.raises(Started):
+        start_control_plane(layout, tmp_path, cast(Any, processes))
+    client, authority = (
+        x509.load_pem_x509_certificate(Path(processes.flags[flag]).read_bytes())
+        for flag in ("proxy-client-cert-file", "requestheader-client-ca-file")
+    )
+    [name] = client.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    assert name.value in processes.flags["requestheader-allowed-names"].split(",")
+    client.verify_directly_issued_by(authority)
