@@ -23,7 +23,8 @@ from autoscaling.hpa import (
 )
 
 _TARGETS = (1, 7, 500, 20_000, 20_000, 33_333, 5_000_000, 10**12)
-_PHASES: tuple[Phase, ...] = (*["Running"] * 8, "Pending", "Pending", "Failed", "Succeeded")
+_RUNNING: Phase = "Running"
+_PHASES: tuple[Phase, ...] = (*[_RUNNING] * 8, "Pending", "Pending", "Failed", "Succeeded")
 
 Samples = tuple[Mapping[str, int], ...]
 """Of each metric the values by the name of the pod; empty where it can't be read."""
@@ -118,7 +119,7 @@ class Generator:
                 load, pods = self._load(autoscaler), self._pods(most=12)
             by_hand = self._replicas(autoscaler) if syncs and pick.random() < 0.05 else None
             syncs.append(Sync(pods, self._samples(load, pods, absurd=True), by_hand))
-        return Situation(autoscaler, self._replicas(autoscaler), pick.choice([1, 2, 15]), tuple(syncs))
+        return Situation(autoscaler, self._replicas(autoscaler), pick.choice([1, 15, 15, 60, 100]), tuple(syncs))
 
     def for_a_cluster(self, sync_seconds: int) -> Situation:
         """A situation that an API server takes, which is over soon and whose pods stay as they are.
@@ -142,16 +143,16 @@ class Generator:
         pick = self._random
         smallest, largest = autoscaler.min_replicas, autoscaler.max_replicas
         if pick.random() < 0.9:
-            return pick.randint(smallest, min(largest, smallest + 20))
+            return pick.randint(smallest, min(largest, smallest + pick.choice([3, 20])))
         return pick.choice([0, smallest - 1, min(largest + 1, _LARGEST), 1000, _LARGEST])
 
     def _autoscaler(self, windows: tuple[int, ...], periods: tuple[int, ...]) -> Autoscaler:
         pick = self._random
-        smallest = pick.choice([1, 1, 1, 2, 5])
+        smallest = pick.choice([1, 1, 1, 1, 2, 5])
         return Autoscaler(
             targets=tuple(pick.choice(_TARGETS) for _ in range(pick.choice([1, 1, 1, 2, 3]))),
             min_replicas=smallest,
-            max_replicas=smallest + pick.choice([0, 1, 9, 9, 99, 99, _LARGEST - smallest]),
+            max_replicas=smallest + pick.choice([0, 1, 9, 9, 9, 99, 99, _LARGEST - smallest]),
             behavior=self._behavior(windows, periods),
         )
 
@@ -201,7 +202,7 @@ class Generator:
             2000,
             0,
             1000 * pick.randint(1, 12) // pick.randint(1, 12),
-            pick.randint(0, 4000),
+            *(pick.randint(0, 4000) for _ in range(4)),
         )
         return tuple(
             None if pick.random() < 0.06 else target * pick.choice(edges) // 1000 + pick.choice([-1, 0, 0, 0, 1])

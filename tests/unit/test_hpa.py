@@ -116,13 +116,22 @@ def test_a_guess_never_turns_the_direction_round() -> None:
     pods = running(4)
     # (30 + 0 + 0 + 0) / 4 = 7.5 of 20 would be 2
     assert metric_replicas(4, 20_000, each(30_000, *pods[:1]), pods) == Proposal(4, 30_000)
+    # (10 + 10 + 20) / 3 = 13.3 of 20 would be 2
+    assert metric_replicas(1, 20_000, each(10_000, *pods[:2]), pods[:3]) == Proposal(1, 10_000)
+
+
+def test_a_pod_without_a_sample_is_not_guessed_where_the_others_are_on_target() -> None:
+    assert metric_replicas(2, 20_000, {"pod-0": 20_000}, running(2)) == Proposal(2, 20_000)
 
 
 def test_a_pending_pod_counts_as_idle_on_the_way_up_only() -> None:
-    pods = (*running(1), Pod("starting", "Pending"))
-    # (60 + 0) / 2 = 30 of 20
-    assert metric_replicas(2, 20_000, {"pod-0": 60_000, "starting": 0}, pods) == Proposal(3, 60_000)
-    assert metric_replicas(2, 20_000, {"pod-0": 2_000}, pods) == Proposal(1, 2_000)
+    pods = (*running(1), Pod("starting", "Pending"), Pod("waiting", "Pending"))
+    # (60 + 0 + 0) / 3 is on target
+    assert metric_replicas(1, 20_000, {"pod-0": 60_000, "starting": 0}, pods) == Proposal(1, 60_000)
+    # (80 + 0 + 0) / 3 = 26.7 of 20
+    assert metric_replicas(3, 20_000, {"pod-0": 80_000}, pods) == Proposal(4, 80_000)
+    # (19 + 0 + 0) / 3 would be 1
+    assert metric_replicas(3, 20_000, {"pod-0": 19_000}, pods) == Proposal(3, 19_000)
 
 
 @pytest.mark.parametrize("gone", [Pod("gone", "Failed"), Pod("gone", terminating=True)])
