@@ -64,7 +64,7 @@ tools: $(READY) ## build the engine's tools from source, once
 
 clean: ## remove what this checkout made (the built tools stay in the cache folder)
 	@if test -e $(READY); then $(PYTHON) -m rehearsal down; fi
-	@rm -rf build .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 build/tmp:
 	@mkdir -p build/tmp

@@ -132,7 +132,10 @@ def _series_of(rule: ExtraRule) -> str:
     Raises:
         QueryError: it selects none, or Prometheus refuses it.
     """
-    selector = parse(rule.series_query)
+    try:
+        selector = parse(rule.series_query)
+    except QueryError as error:
+        raise QueryError(f"{error}, and the adapter then lists no metric of any rule") from None
     if not isinstance(selector, promql.VectorSelector) or selector.offset or selector.at:
         raise QueryError(f"a series with label matchers is expected, such as {_SERIES_EXAMPLE}")
     name = series_name(selector)

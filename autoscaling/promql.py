@@ -13,6 +13,10 @@ _EXPERIMENTAL = ("limitk", "limit_ratio")
 """Aggregations that Prometheus has, and does not take unless it is told to."""
 
 
+_OPERATORS = re.compile(r"[-+*/%^(]|\b(?:and|or|unless)\b")
+_MOST_OPERATORS = 100
+"""The parser takes minutes for some hundreds, and thousands end the program."""
+
 _SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 """The one escape that RE2 has and Go's own implementation of it has not."""
 
@@ -51,6 +55,8 @@ def parse(query: str) -> promql.Expr:
     Raises:
         QueryError: it can't be parsed, or holds what a Prometheus refuses as it is installed.
     """
+    if len(_OPERATORS.findall(query)) > _MOST_OPERATORS:
+        raise QueryError(f"it has more than {_MOST_OPERATORS} operators and parentheses")
     try:
         expression: promql.Expr = promql.parse(query)
         for node in nodes(expression):

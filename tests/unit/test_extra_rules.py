@@ -187,3 +187,9 @@ def test_the_labels_of_a_result_are_those_that_prometheus_keeps(query: str, kept
 def test_an_operation_whose_sides_never_match_is_refused(query: str) -> None:
     with pytest.raises(QueryError, match="none matches the other"):
         labels(parse(query))
+
+
+@pytest.mark.parametrize("query", ["(" * 5000 + "a" + ")" * 5000, "-" * 5000 + "a", " or ".join(["a"] * 5000)])
+def test_a_query_that_the_parser_does_not_survive_is_refused(query: str) -> None:
+    with pytest.raises(QueryError, match="more than 100 operators"):
+        parse(query)
