@@ -21,7 +21,8 @@ from tests.wrong_settings import FOLDER, wrong_file
 NAMES = (
     "key_of_another_project",
     "type_date_for_text",
-    "value_in_a_map_of_the_users_own",
+    "rule_label_without_a_kind",
+    "secret_in_plain_text",
     "between_target_and_range",
     # What the engine passes over in silence.
     "file_key_beside_config",
