@@ -11,7 +11,7 @@ from typing import Any
 from autoscaling import engine_yaml
 from autoscaling.config_values import PROJECT, engine_text
 from autoscaling.engine_yaml import Fault
-from autoscaling.model_keys import key_of
+from autoscaling.model_keys import key_of, within
 from autoscaling.wording import nearest
 
 TOP_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
@@ -39,6 +39,10 @@ class StackFile:
     """Settings that the faults leave in doubt."""
     readable: bool = False
     """Whether there are keys and values at all."""
+
+    def encrypted_in(self, key: str) -> list[str]:
+        """The encrypted settings among those of a key."""
+        return sorted(one for one in self.encrypted if within(one, key))
 
     def line_of(self, sentence: str) -> int | None:
         """The line of the setting with which a sentence begins, or of what is around it."""

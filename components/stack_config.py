@@ -26,10 +26,11 @@ def stack_settings() -> Settings:
     project = pulumi.get_project()
     config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
     of_the_host = set(get_config_secret_keys_env())
-    encrypted = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
+    secret = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
     path = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
     # Where there is none, the values come from elsewhere.
     file = read_stack_file(path) if path.exists() else StackFile(path.name)
+    encrypted = secret if file.environment else [one for key in secret for one in file.encrypted_in(key) or [key]]
     faults = [_sentence(fault) for fault in file.faults]
     try:
         settings = parse_config(config, project=project, encrypted=encrypted, unknown=file.doubtful)

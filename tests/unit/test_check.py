@@ -72,6 +72,15 @@ def test_a_stack_without_a_file_is_told_which_have_one(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == message
 
 
+def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.unit.yaml"
+    path.write_bytes("config: # été".encode("latin-1"))
+    assert told(path) == ["Pulumi.unit.yaml: this is no text in UTF-8: save it as such."]
+    path.unlink()
+    path.mkdir()
+    assert told(path) == ["Pulumi.unit.yaml: it can't be read (Is a directory)."]
+
+
 def test_all_faults_of_a_file_are_told_whatever_finds_them(tmp_path: Path) -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
     changes = {

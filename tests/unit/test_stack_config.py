@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from tests.unit.program import Recorder, run_program, stack_config
 
@@ -53,3 +54,16 @@ def test_what_stands_in_the_file_counts_for_nothing_where_there_is_no_file(
     assert said(stack_config("rehearsal"), monkeypatch) == []
     (tmp_path / "Pulumi.unit.yaml").write_text("config: {}\nackgpu:region: x\n")
     assert len(said(stack_config("rehearsal"), monkeypatch)) == 1
+
+
+def test_of_a_key_with_a_secret_only_the_secret_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["ackgpu:services"]')
+    config = with_image(SECRET, gpus=2)
+    encrypted = with_image("of a customer", gpus=2)
+    encrypted["ackgpu:services"][0]["image"] = {"secure": "v1:abc=:xyz="}
+    (tmp_path / "Pulumi.unit.yaml").write_text(yaml.safe_dump({"config": encrypted}))
+    assert said(config, monkeypatch) == ["services[0].gpus is 2, but a node of the pool has 1: lower it."]
+    (tmp_path / "Pulumi.unit.yaml").write_text(yaml.safe_dump({"config": encrypted, "environment": ["production"]}))
+    [sentence] = said(config, monkeypatch)
+    assert "is not shown" in sentence
