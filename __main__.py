@@ -3,9 +3,8 @@
 import pulumi
 import pulumi_alicloud as alicloud
 
-from autoscaling.adapter_rules import rules
 from autoscaling.outputs import check_commands, metric_resources
-from autoscaling.settings import SettingsError, parse
+from autoscaling.settings import SettingsError, parse, warnings
 from autoscaling.settings_model import duration_seconds
 from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.cluster import AckCluster, AckClusterArgs
@@ -21,24 +20,18 @@ try:
     settings = parse(stack_values())
 except SettingsError as error:
     raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml can't be used:\n{error}") from None
+for sentence in warnings(settings):
+    pulumi.log.warn(sentence)
 
 account = alicloud.Provider("alicloud", region=settings.region)
 cloud = pulumi.ResourceOptions(providers=[account])
 
-cluster_args = AckClusterArgs(cluster_id=settings.cluster.id, region=settings.region)
+api = settings.cluster.autoscaling_api
+cluster_args = AckClusterArgs(cluster_id=settings.cluster.id, region=settings.region, autoscaling_api=api)
 cluster = AckCluster("cluster", cluster_args, cloud)
 
-pool = settings.gpu_node_pool
-pool_args = GpuNodePoolArgs(
-    cluster_id=cluster.cluster_id,
-    vswitch_ids=pool.vswitch_ids or cluster.vswitch_ids,
-    pool_name=pool.name,
-    instance_types=pool.instance_types,
-    system_disk=pool.system_disk,
-    size=pool.size,
-    limits=pool.autoscaling,
-)
-nodes = GpuNodePool("gpu", pool_args, cloud)
+nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
+nodes = GpuNodePool("gpu", nodes_args, cloud)
 
 prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)
 prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
@@ -46,7 +39,7 @@ prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 adapter_args = MetricsAdapterArgs(
     chart=settings.metrics_adapter.chart,
     prometheus_url=prometheus.http_api_url,
-    rules=rules(settings.metrics_adapter.rules),
+    rules=settings.rule_set.rules(),
     relist_interval=settings.metrics_adapter.relist_interval,
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
@@ -57,16 +50,16 @@ for service in settings.services:
     inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
     scaler = GpuAutoscaler(
         service.resource_name,
-        GpuAutoscalerArgs.of(service, deployment=inference.deployment.metadata.name),
+        GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, api),
         pulumi.ResourceOptions(
             providers=[cluster.provider],
-            depends_on=[adapter.release, inference.deployment, inference.service],
+            depends_on=[adapter.release, inference.service],
         ),
     )
     described.append(inference.describe(service, hpa=scaler.autoscaler.metadata.name))
 
 services = pulumi.Output.all(*described)
-resources = metric_resources(settings.metrics_adapter.rules)
+resources = metric_resources(settings.rule_set)
 outputs = {
     "clusterId": cluster.cluster_id,
     "customMetricsPath": CUSTOM_METRICS_PATH,

@@ -1,7 +1,7 @@
 """Rules for prometheus-adapter, whose grammar the vendor's adapter shares.
 
-Three presets. `seed` and `seed-complete` are the guide's two lists as they are. `hardened` exposes the same names
-with the faults of those mended:
+Three presets. `seed` and `seed-complete` are the guide's two lists as they are. `hardened` exposes the same names, and
+those that services use besides, with the faults of those mended:
 
 * each query aggregates by `<<.GroupBy>>`: without, one of several series of a pod wins at random;
 * what `seriesQuery` selects is selected again in the query: the adapter does not carry it over;
@@ -14,9 +14,13 @@ with the faults of those mended:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
-from autoscaling.gpu_metrics import GpuMetric, Labels, Ratio, catalogue
+from autoscaling.card_modes import CardModeName
+from autoscaling.gpu_metrics import Aggregation, GpuMetric, LabelPreset, Labels, catalogue
 
 RulePreset = Literal["hardened", "seed", "seed-complete"]
 RULE_PRESETS: tuple[RulePreset, ...] = get_args(RulePreset)
@@ -27,83 +31,131 @@ _SERIES = "<<.Series>>"
 _MATCHERS = "<<.LabelMatchers>>"
 _GROUP = "<<.GroupBy>>"
 
-
-def rules(preset: RulePreset) -> list[Rule]:
-    """The rules of a preset as the chart takes them, in a fixed order."""
-    labels = catalogue().labels
-    if preset == "hardened":
-        return [_hardened(metric, labels) for metric in catalogue().metrics]
-    complete = preset == "seed-complete"
-    own = [_seed(metric, labels, aggregated=not complete) for metric in catalogue().metrics]
-    return [*_SEED_CPU_AND_MEMORY, *own] if complete else own
+_ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
+"""Has a series for each container with a GPU, whether a process runs on it or not."""
 
 
-def exposed_resources(metric: GpuMetric, preset: RulePreset) -> tuple[str, ...]:
-    """Kubernetes resources that the preset's rule maps the metric to, as the API lists them."""
-    return tuple(f"{resource}s" for resource in _resources(metric, preset))
+@dataclass(frozen=True)
+class ExposedMetric:
+    """One metric as the adapter exposes it."""
+
+    metric: GpuMetric
+    aggregation: Aggregation
+    resources: tuple[str, ...]
+    """Kubernetes resources that have values, in the singular."""
+    range: tuple[float, float]
+    """Lowest and highest value that the rule gives for one series."""
+
+    @property
+    def name(self) -> str:
+        """The name in the custom metrics API."""
+        return self.metric.exposed_as(self.aggregation)
 
 
-def effective_range(metric: GpuMetric, preset: RulePreset) -> tuple[float, float]:
-    """Lowest and highest value that the preset's rule gives for one series."""
-    low, high = metric.range
-    if metric.ratio and preset != "hardened":
-        return low / 100, high / 100
-    return low, high
+@dataclass(frozen=True, kw_only=True)
+class RuleSet:
+    """What the adapter exposes, and by which rules."""
+
+    preset: RulePreset = "hardened"
+    labels: LabelPreset = "ack"
+    """`seed` and `seed-complete` are written for `ack`."""
+    card_mode: CardModeName = "exclusive"
+    """Of the GPU nodes: on a shared card the card's metrics are of no pod."""
+    idle_as_zero: bool = False
+    """Whether a pod with a GPU and no process on it reads 0 in metrics of processes; for `ack` and `hardened`."""
+    uses: frozenset[tuple[str, Aggregation | None]] = frozenset()
+    """Metrics that services use, with their aggregation where it is not the default; unknown ones are left out."""
+
+    @cached_property
+    def exposed(self) -> Sequence[ExposedMetric]:
+        """In the catalogue's order, which never depends on that of the services."""
+        return list(self._exposed())
+
+    def find(self, name: str) -> ExposedMetric | None:
+        """The metric that is exposed under this name."""
+        return next((one for one in self.exposed if one.name == name), None)
+
+    def rules(self) -> list[Rule]:
+        """The rules as the chart takes them, in a fixed order."""
+        if self.preset == "hardened":
+            return [self._hardened(one) for one in self.exposed]
+        complete = self.preset == "seed-complete"
+        own = [_seed(one, aggregated=not complete) for one in self.exposed]
+        return [*_SEED_CPU_AND_MEMORY, *own] if complete else own
+
+    def _exposed(self) -> Iterable[ExposedMetric]:
+        for metric in catalogue().metrics:
+            aggregations = {metric.aggregation} if metric.guide else set()
+            if self.preset == "hardened":
+                aggregations |= {own or metric.aggregation for name, own in self.uses if name == metric.name}
+            resources = self._resources(metric)
+            if resources and metric.exported_under(self.labels):
+                for aggregation in sorted(aggregations):
+                    yield ExposedMetric(metric, aggregation, resources, self._range(metric))
+
+    def _resources(self, metric: GpuMetric) -> tuple[str, ...]:
+        has_node = metric.level != "container" and catalogue().labels_of(metric, self.labels).node
+        nodes = ("node",) if has_node else ()
+        of_a_pod = self.card_mode in metric.card_modes and (metric.level != "device" or self.preset == "hardened")
+        return ("namespace", *nodes, "pod") if of_a_pod else nodes
+
+    def _range(self, metric: GpuMetric) -> tuple[float, float]:
+        low, high = metric.range
+        return (low / 100, high / 100) if metric.ratio and self.preset != "hardened" else (low, high)
+
+    def _hardened(self, exposed: ExposedMetric) -> Rule:
+        metric = exposed.metric
+        labels = catalogue().labels_of(metric, self.labels)
+        # A card that no pod has counts for its node.
+        static = "" if metric.level == "device" and labels.node else _pod_matchers(labels)
+        matchers = f"{_MATCHERS},{static}" if static else _MATCHERS
+        source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
+        discovered = _ALLOCATED if self._idle_counts(metric) else source.series
+        series = source.series if self._idle_counts(metric) else _SERIES
+        low, high = (bound / source.scale for bound in source.range)
+        aggregated = f"{exposed.aggregation}(({series}{{{matchers}}} >= {low:.0f}) <= {high:.0f}) by ({_GROUP})"
+        if self._idle_counts(metric):
+            aggregated = f"({aggregated} or 0 * max({_ALLOCATED}{{{matchers}}}) by ({_GROUP}))"
+        query = aggregated if metric.scale == 1 else f"{metric.scale:.0f} * {aggregated}"
+        if metric.ratio:
+            # A denominator of 0 would make infinity of a pod that was given no memory.
+            denominator = f"({metric.ratio.denominator}{{{matchers}}} > 0) <= {high:.0f}"
+            query = f"100 * {aggregated} / {exposed.aggregation}({denominator}) by ({_GROUP})"
+        return {
+            "seriesQuery": f"{discovered}{{{static}}}",
+            "resources": _overrides(exposed, labels),
+            "name": {"matches": f"^{discovered}$", "as": exposed.name},
+            "metricsQuery": query,
+        }
+
+    def _idle_counts(self, metric: GpuMetric) -> bool:
+        return self.idle_as_zero and metric.level in ("process", "container")
 
 
-def _resources(metric: GpuMetric, preset: RulePreset) -> tuple[str, ...]:
-    if metric.ratio:
-        return ("namespace", "pod")
-    if metric.level == "device" and preset != "hardened":
-        return ("node",)
-    return ("namespace", "node", "pod")
-
-
-def _overrides(metric: GpuMetric, labels: Labels, preset: RulePreset) -> dict[str, Any]:
-    return {"overrides": {getattr(labels, resource): {"resource": resource} for resource in _resources(metric, preset)}}
+def _overrides(exposed: ExposedMetric, labels: Labels) -> dict[str, Any]:
+    return {"overrides": {getattr(labels, resource): {"resource": resource} for resource in exposed.resources}}
 
 
 def _pod_matchers(labels: Labels) -> str:
     return f'{labels.namespace}!="",{labels.pod}!=""'
 
 
-def _hardened(metric: GpuMetric, labels: Labels) -> Rule:
-    static = "" if metric.level == "device" else _pod_matchers(labels)
-    matchers = f"{_MATCHERS},{static}" if static else _MATCHERS
-    source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
-    low, high = source.range
-    in_range = f"({_SERIES}{{{matchers}}} >= {low:.0f}) <= {high:.0f}"
-    query = f"{metric.aggregation}({in_range}) by ({_GROUP})"
+def _seed(exposed: ExposedMetric, *, aggregated: bool) -> Rule:
+    metric, labels = exposed.metric, catalogue().labels["ack"]
     if metric.ratio:
-        # A denominator of 0 would make infinity of a pod that was given no memory.
-        denominator = f"({metric.ratio.denominator}{{{matchers}}} > 0) <= {high:.0f}"
-        query = f"100 * {query} / {metric.aggregation}({denominator}) by ({_GROUP})"
-    return {
-        "seriesQuery": f"{source.name}{{{static}}}",
-        "resources": _overrides(metric, labels, "hardened"),
-        "name": {"matches": f"^{source.name}$", "as": metric.name},
-        "metricsQuery": query,
-    }
-
-
-def _seed(metric: GpuMetric, labels: Labels, *, aggregated: bool) -> Rule:
-    if metric.ratio:
-        return _seed_ratio(metric, metric.ratio, labels, " by " if aggregated else "by")
+        by = " by " if aggregated else "by"
+        numerator = f"sum({_SERIES}{{{_MATCHERS}}}){by}({_GROUP})"
+        return {
+            "seriesQuery": f"{metric.ratio.numerator}{{{_pod_matchers(labels)}}}",
+            "resources": _overrides(exposed, labels),
+            "name": {"matches": "^(.*)_MEM_USED", "as": "${1}_GPU_MEM_USED_RATIO"},
+            "metricsQuery": f"{numerator} / sum({metric.ratio.denominator}{{}}){by}({_GROUP})",
+        }
     plain = f"{_SERIES}{{{_MATCHERS}}}"
     return {
-        "seriesQuery": f"{metric.name}{{}}",
-        "resources": _overrides(metric, labels, "seed"),
-        "metricsQuery": f"{metric.aggregation}({plain}) by ({_GROUP})" if aggregated else plain,
-    }
-
-
-def _seed_ratio(metric: GpuMetric, ratio: Ratio, labels: Labels, by: str) -> Rule:
-    numerator = f"sum({_SERIES}{{{_MATCHERS}}}){by}({_GROUP})"
-    return {
-        "seriesQuery": f"{ratio.numerator}{{{_pod_matchers(labels)}}}",
-        "resources": _overrides(metric, labels, "seed"),
-        "name": {"matches": "^(.*)_MEM_USED", "as": "${1}_GPU_MEM_USED_RATIO"},
-        "metricsQuery": f"{numerator} / sum({ratio.denominator}{{}}){by}({_GROUP})",
+        "seriesQuery": f"{metric.series}{{}}",
+        "resources": _overrides(exposed, labels),
+        "metricsQuery": f"{exposed.aggregation}({plain}) by ({_GROUP})" if aggregated else plain,
     }
 
 

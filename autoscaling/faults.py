@@ -20,6 +20,8 @@ _EXPECTED = {
     "string_type": "a text is expected; write it in quotes",
     "string_too_short": "a text is expected",
     "list_type": "a list is expected",
+    "dict_type": "a map is expected",
+    "bool_type": "true or false is expected",
     "too_short": "at least one entry is expected",
     "too_long": "at most 10 entries are allowed",
     "is_instance_of": "a number above 0 is expected",
@@ -31,7 +33,7 @@ _EXPECTED = {
 def key_of(location: _Location) -> str:
     """The key as the user wrote it, such as `services[0].autoscaler.target`."""
     key = ""
-    for part in location:
+    for part in _within_the_file(location):
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else part
     return key
 
@@ -60,7 +62,7 @@ def without_faults(values: Mapping[str, Any], faults: Sequence[ErrorDetails]) ->
     """The values, with what is faulty left out or, where it is required, replaced by the model's example."""
     rest = copy.deepcopy(dict(values))
     for fault in faults:
-        *parents, last = fault["loc"]
+        *parents, last = _within_the_file(fault["loc"])
         container: Any = rest
         for part in parents:
             container = container[part]
@@ -72,6 +74,11 @@ def without_faults(values: Mapping[str, Any], faults: Sequence[ErrorDetails]) ->
         else:
             container.pop(last, None)
     return rest
+
+
+def _within_the_file(location: _Location) -> _Location:
+    # How pydantic says that a map's key, and not its value, is at fault.
+    return location[:-1] if location[-1:] == ("[key]",) else location
 
 
 def _reason(fault: ErrorDetails) -> str:
@@ -111,7 +118,11 @@ def _field_at(location: _Location) -> FieldInfo | None:
         field = next((info for info in model.model_fields.values() if info.alias == name), None)
         if field is None or position == len(names) - 1:
             return field
-        model = next(models(field.annotation))
+        inner = next(models(field.annotation), None)
+        if inner is None:
+            # A key of the user's own.
+            return field
+        model = inner
     return None
 
 

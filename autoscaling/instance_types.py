@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,3 +45,10 @@ def _table() -> dict[str, InstanceType]:
 def find_instance_type(name: str) -> InstanceType | None:
     """The type of that name, or None where the table does not have it: it may be newer than the table."""
     return _table().get(name)
+
+
+def gpu_memory_mib(names: Sequence[str]) -> int | None:
+    """Memory of the largest GPU of these types, in MiB; None where no source gives that of each."""
+    rows = [find_instance_type(name) for name in names]
+    sizes = [row.gpu_memory_gib for row in rows if row and row.gpu_memory_gib]
+    return int(max(sizes) * 1024) if len(sizes) == len(rows) else None

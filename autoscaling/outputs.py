@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoscaling.adapter_rules import RulePreset, exposed_resources
-from autoscaling.gpu_metrics import catalogue
+from autoscaling.adapter_rules import RuleSet
 from autoscaling.versions import CUSTOM_METRICS_PATH
 
 
-def metric_resources(preset: RulePreset) -> list[str]:
-    """Each `<resource>/<metric>` of the catalogue that the preset's rules expose."""
-    return [
-        f"{resource}/{metric.name}" for metric in catalogue().metrics for resource in exposed_resources(metric, preset)
-    ]
+def metric_resources(rules: RuleSet) -> list[str]:
+    """Each `<resource>/<metric>` of the catalogue that the rules expose."""
+    return [f"{resource}s/{metric.name}" for metric in rules.exposed for resource in metric.resources]
 
 
 def check_commands(services: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -22,11 +19,11 @@ def check_commands(services: Sequence[Mapping[str, Any]]) -> list[str]:
     commands = [f"kubectl get --raw {CUSTOM_METRICS_PATH}"]
     for service in services:
         namespace = service["namespace"]
-        pods = f"{CUSTOM_METRICS_PATH}/namespaces/{namespace}/pods/*/{service['metric']}"
+        pods = f"{CUSTOM_METRICS_PATH}/namespaces/{namespace}/pods/*"
         commands += [
             f"kubectl get pods -n {namespace} -l app={service['name']} -o wide",
             f"kubectl get svc {service['service']} -n {namespace}",
-            f"kubectl get --raw '{pods}'",
+            *(f"kubectl get --raw '{pods}/{metric['name']}'" for metric in service["metrics"]),
             f"curl -v '{service['predictUrl']}'",
             f"kubectl get hpa {service['hpa']} -n {namespace}",
         ]

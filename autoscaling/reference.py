@@ -12,7 +12,8 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from autoscaling.adapter_rules import effective_range, exposed_resources
+from autoscaling.adapter_rules import RuleSet
+from autoscaling.card_modes import CARD_MODES
 from autoscaling.faults import aliases, limits, models
 from autoscaling.gpu_metrics import GpuMetric, catalogue
 from autoscaling.settings_model import Settings
@@ -41,9 +42,21 @@ def settings_table() -> str:
 
 def metrics_table() -> str:
     """Every metric of the catalogue as a row of Markdown."""
-    rows = ["| metric | what | unit | with the guide's own rules |", "|---|---|---|---|"]
+    rows = [
+        "| metric | what | unit | series of one pod become | exporter | `cardMode` | with the guide's own rules |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for metric in catalogue().metrics:
-        rows.append(f"| `{metric.name}` | {metric.meaning} | {metric.unit} | {_with_the_guides_rules(metric)} |")
+        cells = [
+            f"`{metric.name}`",
+            metric.meaning,
+            metric.unit,
+            metric.aggregation,
+            _exporter(metric),
+            ", ".join(metric.card_modes) if len(metric.card_modes) < len(CARD_MODES) else "any",
+            _with_the_guides_rules(metric),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -115,16 +128,25 @@ def _default(field: FieldInfo) -> str:
         return ""
     value = field.default
     if isinstance(value, list):
-        plain = [one.model_dump(by_alias=True) for one in value]
+        plain = [one.model_dump(by_alias=True, exclude_unset=True) for one in value]
         value = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=1000).strip()
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
+def _exporter(metric: GpuMetric) -> str:
+    if metric.level == "engine":
+        return "the engine"
+    return "ACK's, dcgm-exporter" if "upstream" in metric.exporters else "ACK's"
+
+
 def _with_the_guides_rules(metric: GpuMetric) -> str:
-    if "pods" not in exposed_resources(metric, "seed"):
+    exposed = RuleSet(preset="seed").find(metric.name)
+    if exposed is None:
+        return "not exposed"
+    if "pod" not in exposed.resources:
         return "of nodes only, so that no HPA can use it"
-    low, high = effective_range(metric, "seed")
-    return "as here" if (low, high) == effective_range(metric, "hardened") else f"{low:g} to {high:g}"
+    low, high = exposed.range
+    return "as here" if exposed.range == metric.range else f"{low:g} to {high:g}"
 
 
 def replaced(text: str, begin: str, body: str, end: str) -> str:

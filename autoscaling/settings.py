@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from autoscaling.cross_checks import Finding, findings
+from autoscaling.cross_checks import findings
 from autoscaling.faults import key_of, sentence_of, without_faults
+from autoscaling.findings import Finding
 from autoscaling.settings_model import Settings
 
-__all__ = ["Settings", "SettingsError", "parse"]
+__all__ = ["Settings", "SettingsError", "parse", "warnings"]
 
 
 class SettingsError(Exception):
@@ -41,10 +42,16 @@ def parse(values: Mapping[str, Any]) -> Settings:
             settings = Settings.model_validate(without_faults(values, faults))
         except ValidationError:
             raise SettingsError(list(told.values())) from None
-    sentences = [*told.values(), *(one.sentence for one in findings(settings) if not _rests_on(one, told))]
+    found = [one for one in findings(settings) if one.severity == "error" and not _rests_on(one, told)]
+    sentences = [*told.values(), *(one.sentence for one in found)]
     if sentences:
         raise SettingsError(sentences)
     return settings
+
+
+def warnings(settings: Settings) -> list[str]:
+    """What the user should know of settings that can be used, one sentence each."""
+    return [one.sentence for one in findings(settings) if one.severity == "warning"]
 
 
 def _rests_on(finding: Finding, faulty: Mapping[str, str]) -> bool:

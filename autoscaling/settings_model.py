@@ -12,11 +12,12 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic.alias_generators import to_camel
 
-from autoscaling.adapter_rules import RulePreset
-from autoscaling.gpu_metrics import catalogue
+from autoscaling.adapter_rules import RulePreset, RuleSet
+from autoscaling.card_modes import CardModeName
+from autoscaling.gpu_metrics import Aggregation, LabelPreset, catalogue
 from autoscaling.versions import ADAPTER_CHART
 
 Region = Literal[
@@ -53,6 +54,10 @@ def _number(value: object) -> object:
     except ArithmeticError:
         return value
     return number if number.is_finite() else value
+
+
+def _plain_number(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
 
 
 def _filled_in(value: str) -> str:
@@ -109,6 +114,24 @@ def _wait(value: str) -> str:
     return value
 
 
+def _scrape_interval(value: str) -> str:
+    if not 1 <= duration_seconds(value) <= 10 * 60:
+        raise ValueError("a duration such as 15s or 1m, from 1s to 10m, is expected")
+    return value
+
+
+def _startup_time(value: str) -> str:
+    if duration_seconds(value) > LONGEST_WAIT_SECONDS:
+        raise ValueError("a duration such as 90s or 5m, of at most 60m, is expected")
+    return value
+
+
+def _mig_profile(value: str) -> str:
+    if not re.fullmatch(r"\d+g\.\d+gb", value):
+        raise ValueError("a MIG profile looks like 1g.10gb")
+    return value
+
+
 def _path(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError("a path starts with /, such as /predict?query=Music")
@@ -121,6 +144,7 @@ InstanceTypeName = Annotated[str, AfterValidator(_filled_in), AfterValidator(_in
 Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
 Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
+Amount = Annotated[Decimal, BeforeValidator(_number), PlainSerializer(_plain_number), Field(gt=0, decimal_places=3)]
 
 
 class _Model(BaseModel):
@@ -139,6 +163,8 @@ class Cluster(_Model):
 
     id: Annotated[Text, Field(examples=["c0"])]
     """Id of the cluster."""
+    autoscaling_api: Literal["v2", "v2beta1"] = "v2"
+    """Version of the HPA's API: `v2` from Kubernetes 1.23, `v2beta1` below."""
 
 
 class PoolLimits(_Model):
@@ -176,6 +202,9 @@ class GpuNodePool(_Model):
     """Limits for the pool's autoscaler, instead of `size`."""
     gpus_per_node: Count | None = None
     """For an instance type that the table of instance types lacks."""
+    card_mode: CardModeName = "exclusive"
+    """Whole cards for each pod, a part of a card's memory (`cgpu`; `share` without isolation) and of its computing
+    power too (`core_mem`), or MIG instances."""
     system_disk: SystemDisk = SystemDisk()
 
 
@@ -184,6 +213,8 @@ class Prometheus(_Model):
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
     """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
+    scrape_interval: Annotated[str, AfterValidator(_scrape_interval)] = "30s"
+    """How often it reads the GPU exporter; the adapter must look for series half as often, or less."""
 
 
 class MetricsAdapter(_Model):
@@ -193,8 +224,13 @@ class MetricsAdapter(_Model):
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
     """The guide's rules with their faults mended, or its own two lists."""
+    labels: LabelPreset = "ack"
+    """How the GPU exporter names its labels: ACK's own, or NVIDIA's dcgm-exporter, whose labels Prometheus keeps or
+    gives the prefix `exported_`."""
+    idle_as_zero: bool = False
+    """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
     relist_interval: Annotated[str, AfterValidator(_relist_interval)] = "1m"
-    """How often the adapter looks for new series, such as 30s; from Prometheus' scrape interval to 20m."""
+    """How often the adapter looks for new series, such as 1m; from twice Prometheus' scrape interval to 20m."""
 
 
 class Probe(_Model):
@@ -240,32 +276,49 @@ class ScaleDown(_Model):
     """As for `scaleUp`."""
 
 
-class Autoscaler(_Model):
-    """The HPA of a service."""
+class MetricTarget(_Model):
+    """A metric and the value that the HPA steers its average to."""
 
-    name: Name | None = None
-    """Name of the HPA; by default `<name of the service>-hpa`."""
-    metric: Text = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+    name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
     """One of the metrics below."""
-    target: Annotated[Decimal, BeforeValidator(_number), Field(gt=0, decimal_places=3)] = Decimal(20)
+    target: Annotated[Amount, Field(examples=[20])]
     """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
-    min_replicas: Count = 1
-    """Fewest replicas."""
-    max_replicas: Count = 10
-    """Most replicas; their GPUs must fit into the pool."""
-    scale_up: ScaleUp = ScaleUp()
-    scale_down: ScaleDown = ScaleDown()
+    aggregation: Aggregation | None = None
+    """How the series of one pod become one value; by default as the table of metrics has it."""
+
+    @property
+    def exposed_name(self) -> str:
+        """Under which the adapter exposes this use of the metric."""
+        metric = catalogue().find(self.name)
+        return metric.exposed_as(self.aggregation) if metric else self.name
 
     @model_validator(mode="before")
     @classmethod
     def _memory_in_mib(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        metric = catalogue().find(str(values.get("metric")))
+        metric = catalogue().find(str(values.get("name")))
         amount = re.fullmatch(r"(\d+)(Mi|Gi)", str(values.get("target")))
         if not amount or not metric or metric.unit != "MiB":
             return values
         return {**values, "target": int(amount[1]) * (1024 if amount[2] == "Gi" else 1)}
+
+
+class Autoscaler(_Model):
+    """The HPA of a service."""
+
+    name: Name | None = None
+    """Name of the HPA; by default `<name of the service>-hpa`."""
+    metrics: Annotated[list[MetricTarget], Field(min_length=1)] = [
+        MetricTarget(name="DCGM_CUSTOM_PROCESS_SM_UTIL", target=Decimal(20))
+    ]
+    """What to scale on; of several metrics, the one that asks for most replicas counts."""
+    min_replicas: Count = 1
+    """Fewest replicas."""
+    max_replicas: Count = 10
+    """Most replicas; their GPUs must fit into the pool."""
+    scale_up: ScaleUp = ScaleUp()
+    scale_down: ScaleDown = ScaleDown()
 
 
 class Service(_Model):
@@ -284,7 +337,15 @@ class Service(_Model):
     port: Port = 80
     """Where the load balancer listens."""
     gpus: Count = 1
-    """Whole GPUs of each pod."""
+    """Whole GPUs of each pod; with `cardMode: mig`, MIG instances."""
+    gpu_memory_gib: Annotated[Count | None, Field(alias="gpuMemoryGiB")] = None
+    """GiB of a shared card's memory for each pod; with `cgpu`, `share` and `core_mem`."""
+    gpu_core_percent: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=100)] | None = None
+    """Percent of a shared card's computing power for each pod; with `core_mem`."""
+    mig_profile: Annotated[str, AfterValidator(_mig_profile)] | None = None
+    """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
+    startup_time: Annotated[str, AfterValidator(_startup_time)] | None = None
+    """How long a pod takes to become Ready, such as 90s; no scale-down window may be shorter."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
 
@@ -299,6 +360,17 @@ class Service(_Model):
         return self.name if self.namespace == "default" else f"{self.namespace}/{self.name}"
 
 
+class Budget(_Model):
+    """What the stack may grow to; a preview above it is refused."""
+
+    max_gpus: Count | None = None
+    """Most GPUs that the node pool may have."""
+    max_hourly_cost: Amount | None = None
+    """Most that the GPU nodes may cost an hour, in the currency of `hourlyPrices`."""
+    hourly_prices: dict[InstanceTypeName, Amount] = {}
+    """Price of a node an hour by instance type; no price is guessed."""
+
+
 class Settings(_Model):
     """All that a stack can set, under the namespace of the project."""
 
@@ -310,8 +382,22 @@ class Settings(_Model):
     ]
     prometheus: Prometheus = Prometheus()
     metrics_adapter: MetricsAdapter = MetricsAdapter()
+    budget: Budget = Budget()
     services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
     """The inference services, as a list."""
     wait_for_metrics: Annotated[str, AfterValidator(_wait)] = "5m"
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""
+
+    @property
+    def rule_set(self) -> RuleSet:
+        """What the adapter exposes for the services."""
+        adapter = self.metrics_adapter
+        uses = {(one.name, one.aggregation) for service in self.services for one in service.autoscaler.metrics}
+        return RuleSet(
+            preset=adapter.rules,
+            labels=adapter.labels,
+            card_mode=self.gpu_node_pool.card_mode,
+            idle_as_zero=adapter.idle_as_zero,
+            uses=frozenset(uses),
+        )

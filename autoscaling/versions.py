@@ -6,8 +6,11 @@ KUBERNETES_VERSION = "1.36.3-aliyun.1"
 ACK offers 1.36 since May 2026; the vendor's patch suffix is made up.
 """
 
-OLDEST_KUBERNETES_MINOR = 23
-"""`autoscaling/v2` is served from Kubernetes 1.23."""
+KUBERNETES_MINORS: dict[str, tuple[int, int | None]] = {"v2": (23, None), "v2beta1": (8, 24)}
+"""Oldest and newest minor of Kubernetes 1 that serves this version of the API group `autoscaling`.
+
+https://kubernetes.io/docs/reference/using-api/deprecation-guide/; v2beta1 came with 1.8.
+"""
 
 ADAPTER_NAME = "ack-alibaba-cloud-metrics-adapter"
 """Name of the chart, and of its release: its RAM token and its documentation expect this one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from autoscaling.adapter_rules import rules
+from autoscaling.adapter_rules import RuleSet
 from rehearsal.checkout_copy import copy_checkout
 from rehearsal.layout import CHECKOUT, STACK
 
@@ -66,6 +66,6 @@ def _flat_stack_file(stack_file: dict[str, Any]) -> dict[str, Any]:
             "ackgpu:region": config["ackgpu:region"],
             "ackgpu:clusterId": config["ackgpu:cluster"]["id"],
             "ackgpu:services": len(config["ackgpu:services"]),
-            "ackgpu:rules": rules("hardened"),
+            "ackgpu:rules": RuleSet().rules(),
         },
     }

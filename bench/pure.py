@@ -8,7 +8,7 @@ import time
 
 import yaml
 
-from autoscaling.adapter_rules import rules
+from autoscaling.adapter_rules import RuleSet
 from autoscaling.outputs import check_commands, metric_resources
 from autoscaling.settings import parse
 from bench.projects import with_services
@@ -19,11 +19,13 @@ SERVICES = 200
 
 def rules_seconds() -> float:
     """The adapter's rules, and the outputs that are made from them and the services."""
-    keys = ("name", "namespace", "service", "hpa", "metric", "predictUrl")
-    services = [dict.fromkeys(keys, f"service-{index}") for index in range(SERVICES)]
+    keys = ("name", "namespace", "service", "hpa", "predictUrl")
+    names = [f"service-{index}" for index in range(SERVICES)]
+    services = [{**dict.fromkeys(keys, name), "metrics": [{"name": name, "target": "20"}]} for name in names]
     start = time.perf_counter()
-    rules("hardened")
-    metric_resources("hardened")
+    rules = RuleSet()
+    rules.rules()
+    metric_resources(rules)
     check_commands(services)
     return time.perf_counter() - start
 

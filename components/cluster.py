@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 import pulumi
 import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
-from autoscaling.versions import OLDEST_KUBERNETES_MINOR
+from autoscaling.versions import KUBERNETES_MINORS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +19,15 @@ class AckClusterArgs:
 
     cluster_id: str
     region: str
+    # version of the HPAs' API
+    autoscaling_api: Literal["v2", "v2beta1"] = "v2"
 
 
 class AckCluster(pulumi.ComponentResource):
     """Adopts a cluster by its id; nothing of it is changed or deleted.
 
     Needs an alicloud provider in its options. Fails, at preview too, where the cluster does not exist in the region, is
-    not running, or is too old for `autoscaling/v2`.
+    not running, or does not serve the version of `autoscaling`.
     """
 
     cluster_id: pulumi.Output[str]
@@ -54,7 +57,7 @@ class AckCluster(pulumi.ComponentResource):
             enable_server_side_apply=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({"cluster_id": self.cluster_id, "vswitch_ids": self.vswitch_ids})
+        self.register_outputs({})
 
 
 def _usable(
@@ -76,10 +79,17 @@ def _usable(
             f"cluster {args.cluster_id} is {cluster.state}, and only a running cluster can be used: wait or repair it."
         )
     version = re.match(r"1\.(\d+)", cluster.current_version)
-    if version and int(version[1]) < OLDEST_KUBERNETES_MINOR:
+    oldest, newest = KUBERNETES_MINORS[args.autoscaling_api]
+    if version and int(version[1]) < oldest:
         raise pulumi.RunError(
-            f"cluster {args.cluster_id} runs Kubernetes {cluster.current_version}, and the autoscaler needs 1."
-            f"{OLDEST_KUBERNETES_MINOR} or newer (autoscaling/v2): upgrade the cluster."
+            f"cluster {args.cluster_id} runs Kubernetes {cluster.current_version}, and autoscaling/"
+            f"{args.autoscaling_api} is served from 1.{oldest}: upgrade the cluster, or set cluster.autoscalingApi to "
+            "v2beta1."
+        )
+    if version and newest is not None and int(version[1]) > newest:
+        raise pulumi.RunError(
+            f"cluster {args.cluster_id} runs Kubernetes {cluster.current_version}, and autoscaling/"
+            f"{args.autoscaling_api} was served up to 1.{newest}: set cluster.autoscalingApi to v2."
         )
     return cluster
 

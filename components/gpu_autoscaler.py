@@ -1,13 +1,15 @@
-"""The HorizontalPodAutoscaler on a GPU metric."""
+"""The HorizontalPodAutoscaler on GPU metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pulumi_kubernetes.autoscaling import v2
+from pulumi_kubernetes.autoscaling import v2, v2beta1
 
 from autoscaling.settings_model import ScaleDown, ScaleUp, Service
 
@@ -20,66 +22,100 @@ class GpuAutoscalerArgs:
     namespace: pulumi.Input[str]
     # name of the Deployment, from its output
     deployment: pulumi.Input[str]
-    # name under which the adapter exposes it for pods
-    metric: str
-    # average over the pods, in the metric's unit; above 0
-    target: Decimal
+    # each metric under the name by which the adapter exposes it for pods, and its average over the pods, in its unit
+    metrics: Mapping[str, Decimal]
     min_replicas: int
     max_replicas: int
+    # v2beta1, for Kubernetes below 1.23, has no behavior
+    api: Literal["v2", "v2beta1"] = "v2"
     scale_up: ScaleUp = field(default_factory=ScaleUp)
     scale_down: ScaleDown = field(default_factory=ScaleDown)
 
     @classmethod
-    def of(cls, service: Service, deployment: pulumi.Input[str]) -> GpuAutoscalerArgs:
+    def of(cls, service: Service, deployment: pulumi.Input[str], api: Literal["v2", "v2beta1"]) -> GpuAutoscalerArgs:
         """The args of a service of the settings."""
         autoscaler = service.autoscaler
         return cls(
             autoscaler_name=service.autoscaler_name,
             namespace=service.namespace,
             deployment=deployment,
-            metric=autoscaler.metric,
-            target=autoscaler.target,
+            metrics={one.exposed_name: one.target for one in autoscaler.metrics},
             min_replicas=autoscaler.min_replicas,
             max_replicas=autoscaler.max_replicas,
+            api=api,
             scale_up=autoscaler.scale_up,
             scale_down=autoscaler.scale_down,
         )
 
 
 class GpuAutoscaler(pulumi.ComponentResource):
-    """An `autoscaling/v2` HPA. Needs a Kubernetes provider and the adapter."""
+    """An HPA. Needs a Kubernetes provider and the adapter."""
 
-    autoscaler: v2.HorizontalPodAutoscaler
+    autoscaler: v2.HorizontalPodAutoscaler | v2beta1.HorizontalPodAutoscaler
 
     def __init__(self, name: str, args: GpuAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
-        self.autoscaler = v2.HorizontalPodAutoscaler(
-            f"{name}-hpa",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=args.autoscaler_name, namespace=args.namespace),
-            spec=v2.HorizontalPodAutoscalerSpecArgs(
-                scale_target_ref=v2.CrossVersionObjectReferenceArgs(
-                    api_version="apps/v1", kind="Deployment", name=args.deployment
-                ),
-                min_replicas=args.min_replicas,
-                max_replicas=args.max_replicas,
-                metrics=[
-                    v2.MetricSpecArgs(
-                        type="Pods",
-                        pods=v2.PodsMetricSourceArgs(
-                            metric=v2.MetricIdentifierArgs(name=args.metric),
-                            # `Utilization`, as in the guide, is accepted for pods but means nothing there.
-                            target=v2.MetricTargetArgs(type="AverageValue", average_value=f"{args.target:f}"),
-                        ),
-                    )
-                ],
-                # Without a behavior one sync adds at most max(2 x current, 4) replicas.
-                behavior=v2.HorizontalPodAutoscalerBehaviorArgs(
-                    scale_up=_scaling_rules(args.scale_up), scale_down=_scaling_rules(args.scale_down)
-                ),
+        create = _create_v2 if args.api == "v2" else _create_v2beta1
+        self.autoscaler = create(f"{name}-hpa", args, pulumi.ResourceOptions(parent=self))
+        self.register_outputs({})
+
+
+def _create_v2(name: str, args: GpuAutoscalerArgs, options: pulumi.ResourceOptions) -> v2.HorizontalPodAutoscaler:
+    return v2.HorizontalPodAutoscaler(
+        name,
+        metadata=_metadata(args),
+        spec=v2.HorizontalPodAutoscalerSpecArgs(
+            scale_target_ref=v2.CrossVersionObjectReferenceArgs(
+                api_version="apps/v1", kind="Deployment", name=args.deployment
             ),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        self.register_outputs({"autoscaler": self.autoscaler.metadata.name})
+            min_replicas=args.min_replicas,
+            max_replicas=args.max_replicas,
+            metrics=[
+                v2.MetricSpecArgs(
+                    type="Pods",
+                    pods=v2.PodsMetricSourceArgs(
+                        metric=v2.MetricIdentifierArgs(name=metric),
+                        # `Utilization`, as in the guide, is accepted for pods but means nothing there.
+                        target=v2.MetricTargetArgs(type="AverageValue", average_value=f"{target:f}"),
+                    ),
+                )
+                for metric, target in args.metrics.items()
+            ],
+            # Without a behavior one sync adds at most max(2 x current, 4) replicas.
+            behavior=v2.HorizontalPodAutoscalerBehaviorArgs(
+                scale_up=_scaling_rules(args.scale_up), scale_down=_scaling_rules(args.scale_down)
+            ),
+        ),
+        opts=options,
+    )
+
+
+def _create_v2beta1(
+    name: str, args: GpuAutoscalerArgs, options: pulumi.ResourceOptions
+) -> v2beta1.HorizontalPodAutoscaler:
+    return v2beta1.HorizontalPodAutoscaler(
+        name,
+        metadata=_metadata(args),
+        spec=v2beta1.HorizontalPodAutoscalerSpecArgs(
+            scale_target_ref=v2beta1.CrossVersionObjectReferenceArgs(
+                api_version="apps/v1", kind="Deployment", name=args.deployment
+            ),
+            min_replicas=args.min_replicas,
+            max_replicas=args.max_replicas,
+            metrics=[
+                v2beta1.MetricSpecArgs(
+                    type="Pods",
+                    pods=v2beta1.PodsMetricSourceArgs(metric_name=metric, target_average_value=f"{target:f}"),
+                )
+                for metric, target in args.metrics.items()
+            ],
+        ),
+        opts=options,
+    )
+
+
+def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
+    return kubernetes.meta.v1.ObjectMetaArgs(name=args.autoscaler_name, namespace=args.namespace)
 
 
 def _scaling_rules(scaling: ScaleUp | ScaleDown) -> v2.HPAScalingRulesArgs:

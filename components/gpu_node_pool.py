@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_alicloud as alicloud
 
+from autoscaling.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
+from autoscaling.settings_model import GpuNodePool as GpuNodePoolSettings
 from autoscaling.settings_model import PoolLimits, SystemDisk
 
 
@@ -24,6 +26,23 @@ class GpuNodePoolArgs:
     size: int | None = None
     # or: between these the cluster's autoscaler decides
     limits: PoolLimits | None = None
+    card_mode: CardModeName = "exclusive"
+
+    @classmethod
+    def of(
+        cls, pool: GpuNodePoolSettings, cluster_id: pulumi.Input[str], own_vswitches: pulumi.Input[Sequence[str]]
+    ) -> GpuNodePoolArgs:
+        """The args of the pool of the settings; `own_vswitches` are the cluster's, for a pool that names none."""
+        return cls(
+            cluster_id=cluster_id,
+            vswitch_ids=pool.vswitch_ids or own_vswitches,
+            pool_name=pool.name,
+            instance_types=pool.instance_types,
+            system_disk=pool.system_disk,
+            size=pool.size,
+            limits=pool.autoscaling,
+            card_mode=pool.card_mode,
+        )
 
     def __post_init__(self) -> None:
         """Refuse what the provider accepts and then misunderstands.
@@ -38,17 +57,17 @@ class GpuNodePoolArgs:
 
 
 class GpuNodePool(pulumi.ComponentResource):
-    """A node pool whose GPUs are given to pods whole (`nvidia.com/gpu`). Needs an alicloud provider."""
+    """A node pool whose cards are given to pods as its card mode says. Needs an alicloud provider."""
 
     node_pool: alicloud.cs.NodePool
 
     def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuNodePool", name, None, opts)
         # A scaling_config of zeros turns autoscaling on and empties the pool: with a fixed size it is left out.
-        scaling = None
+        scaling, mode = None, CARD_MODES[args.card_mode]
         if args.limits:
             scaling = alicloud.cs.NodePoolScalingConfigArgs(
-                enable=True, type="gpu", min_size=args.limits.min, max_size=args.limits.max
+                enable=True, type=mode.scaling_type, min_size=args.limits.min, max_size=args.limits.max
             )
         self.node_pool = alicloud.cs.NodePool(
             f"{name}-nodes",
@@ -60,14 +79,14 @@ class GpuNodePool(pulumi.ComponentResource):
             scaling_config=scaling,
             system_disk_category=args.system_disk.category,
             system_disk_size=args.system_disk.size_gib,
-            labels=[alicloud.cs.NodePoolLabelArgs(key="ack.node.gpu.schedule", value="default")],
+            labels=[alicloud.cs.NodePoolLabelArgs(key=SCHEDULE_LABEL, value=mode.schedule)],
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # The autoscaler owns the number.
                 ignore_changes=["desiredSize"] if args.limits else None,
             ),
         )
-        self.register_outputs({"node_pool_id": self.node_pool.node_pool_id})
+        self.register_outputs({})
 
 
 def _at_least_one(vswitch_ids: Sequence[str]) -> Sequence[str]:

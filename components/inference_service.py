@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from autoscaling.card_modes import pod_limits
 from autoscaling.settings_model import SERVICE_SUFFIX, Service
 
 _TIMEOUTS = pulumi.CustomTimeouts(create="30m", update="30m")
@@ -25,8 +27,8 @@ class InferenceServiceArgs:
     container_port: int
     # port of the load balancer
     port: int
-    # whole GPUs of each pod
-    gpus: int
+    # GPU resources of each pod, such as {"nvidia.com/gpu": "1"}
+    gpu_limits: Mapping[str, str]
 
     @classmethod
     def of(cls, service: Service) -> InferenceServiceArgs:
@@ -38,7 +40,12 @@ class InferenceServiceArgs:
             image=service.image,
             container_port=service.container_port,
             port=service.port,
-            gpus=service.gpus,
+            gpu_limits=pod_limits(
+                gpus=service.gpus,
+                memory_gib=service.gpu_memory_gib,
+                core_percent=service.gpu_core_percent,
+                mig_profile=service.mig_profile,
+            ),
         )
 
 
@@ -70,7 +77,7 @@ class InferenceService(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.deployment], custom_timeouts=_TIMEOUTS),
         )
         self.address = self.service.status.apply(lambda status: _address(status, args.port))
-        self.register_outputs({"address": self.address})
+        self.register_outputs({})
 
     def describe(self, service: Service, hpa: pulumi.Input[str]) -> pulumi.Output[dict[str, Any]]:
         """What a check of this service needs to know, as a stack output; `hpa` is the name of its autoscaler."""
@@ -86,8 +93,7 @@ class InferenceService(pulumi.ComponentResource):
                 "predictUrl": f"http://{made[0]}{service.probe.path}",
                 "answer": service.probe.answer,
                 "hpa": made[1],
-                "metric": autoscaler.metric,
-                "target": f"{autoscaler.target:f}",
+                "metrics": [{"name": one.exposed_name, "target": f"{one.target:f}"} for one in autoscaler.metrics],
                 "minReplicas": autoscaler.min_replicas,
                 "maxReplicas": autoscaler.max_replicas,
             }
@@ -101,7 +107,7 @@ class InferenceService(pulumi.ComponentResource):
             image=args.image,
             ports=[kubernetes.core.v1.ContainerPortArgs(container_port=args.container_port)],
             # Only limits: the API server copies them to requests, which must be equal for GPUs.
-            resources=kubernetes.core.v1.ResourceRequirementsArgs(limits={"nvidia.com/gpu": str(args.gpus)}),
+            resources=kubernetes.core.v1.ResourceRequirementsArgs(limits=dict(args.gpu_limits)),
         )
         return kubernetes.apps.v1.Deployment(
             f"{name}-deployment",

@@ -67,4 +67,4 @@ class MetricsAdapter(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({"release": self.release.name})
+        self.register_outputs({})

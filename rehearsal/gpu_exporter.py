@@ -1,8 +1,8 @@
 """The simulated GPU exporter: the series and labels that the guide's rules expect of ACK's.
 
 Which series exist follows what is known of the real one: `DCGM_CUSTOM_*` for a pod that runs a GPU process, which
-is one that is Ready and not terminating; `DCGM_FI_DEV_*` for each card, with the pod's labels where a pod has the
-card for itself.
+is one that is Ready and not terminating; `DCGM_FI_*` for each card, with the pod's labels where a pod has the card for
+itself. Memory bandwidth is taken to follow the use of the multiprocessors; nothing is encoded or decoded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from prometheus_client import CollectorRegistry, exposition
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from autoscaling.card_modes import GPU_MEMORY, WHOLE_GPU
+from rehearsal.cards import MEMORY_LABEL, asked, pods_on_cards
 from rehearsal.inference import MEMORY_USED_MIB, InferenceServers
-from rehearsal.node_pools import MEMORY_LABEL, MODEL_LABEL
-from rehearsal.watch import Cluster, Object, gpus, is_serving
+from rehearsal.node_pools import MODEL_LABEL
+from rehearsal.watch import Cluster, Object
 
 ANSWERED = "rehearsal_requests_answered"
 """A series of the rehearsal's own, for its timeline."""
@@ -36,39 +38,54 @@ class _GpuCollector(Collector):
         def gauge(name: str, text: str) -> GaugeMetricFamily:
             return GaugeMetricFamily(name, text, labels=labels)
 
-        card_use = gauge("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).")
-        card_memory = gauge("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).")
+        use = gauge("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).")
+        memory = gauge("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).")
+        copy = gauge("DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization (in %).")
+        encoder = gauge("DCGM_FI_DEV_ENC_UTIL", "Encoder utilization (in %).")
+        decoder = gauge("DCGM_FI_DEV_DEC_UTIL", "Decoder utilization (in %).")
+        active = gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.")
         process_use = gauge("DCGM_CUSTOM_PROCESS_SM_UTIL", "SM utilization of the process (in %).")
         process_memory = gauge("DCGM_CUSTOM_PROCESS_MEM_USED", "GPU memory used by the process (in MiB).")
         allocated = gauge("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED", "GPU memory allocated (in MiB).")
         for node in self._cluster.nodes:
             total = int(node["metadata"].get("labels", {}).get(MEMORY_LABEL, "0").removesuffix("MiB"))
-            for card, pod in _cards(node, self._cluster.pods):
-                if pod is None:
-                    card_use.add_metric([*card, "", "", ""], 0)
-                    card_memory.add_metric([*card, "", "", ""], 0)
-                    continue
-                container = pod["spec"]["containers"][0]["name"]
-                owner = [*card, pod["metadata"]["namespace"], pod["metadata"]["name"], container]
-                # A pod with several cards spreads its work over them.
-                use = self._servers.of(pod["metadata"]["uid"]).sm_percent() / gpus(pod)
-                card_use.add_metric(owner, use)
-                card_memory.add_metric(owner, MEMORY_USED_MIB)
-                process_use.add_metric(owner, use)
-                process_memory.add_metric(owner, MEMORY_USED_MIB)
-                allocated.add_metric(owner, total)
-        yield from (card_use, card_memory, process_use, process_memory, allocated)
+            for index, pods in enumerate(pods_on_cards(node, self._cluster.pods)):
+                card = _card(node, index)
+                card_use = card_memory = 0.0
+                for pod in pods:
+                    owner = [*card, *_owner(pod)]
+                    own_use, own_memory = self._use(pod), min(MEMORY_USED_MIB, _allocated_mib(pod, total))
+                    card_use, card_memory = card_use + own_use, card_memory + own_memory
+                    process_use.add_metric(owner, own_use)
+                    process_memory.add_metric(owner, own_memory)
+                    allocated.add_metric(owner, _allocated_mib(pod, total))
+                whole = len(pods) == 1 and GPU_MEMORY not in asked(pods[0])
+                holder = [*card, *(_owner(pods[0]) if whole else ("", "", ""))]
+                for family in (use, copy):
+                    family.add_metric(holder, min(100, card_use))
+                memory.add_metric(holder, card_memory)
+                active.add_metric(holder, min(1, card_use / 100))
+                for family in (encoder, decoder):
+                    family.add_metric(holder, 0)
+        yield from (use, memory, copy, encoder, decoder, active, process_use, process_memory, allocated)
         yield CounterMetricFamily(ANSWERED, "Requests answered by all services.", value=self._servers.answered)
 
+    def _use(self, pod: Object) -> float:
+        # A pod with several cards spreads its work over them.
+        return self._servers.of(pod["metadata"]["uid"]).sm_percent() / asked(pod).get(WHOLE_GPU, 1)
 
-def _cards(node: Object, pods: list[Object]) -> Iterator[tuple[list[str], Object | None]]:
-    name = node["metadata"]["name"]
-    model = node["metadata"].get("labels", {}).get(MODEL_LABEL, "")
-    holders = [pod for pod in pods if pod["spec"].get("nodeName") == name and is_serving(pod) for _ in range(gpus(pod))]
-    for index in range(int(node["status"].get("capacity", {}).get("nvidia.com/gpu", 0))):
-        uuid = f"GPU-{node['metadata']['uid'][:-1]}{index:x}"
-        card = [uuid, f"nvidia{index}", str(index), model, name, name]
-        yield card, holders[index] if index < len(holders) else None
+
+def _owner(pod: Object) -> tuple[str, str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
+
+
+def _allocated_mib(pod: Object, card: int) -> int:
+    return asked(pod).get(GPU_MEMORY, 0) * 1024 or card
+
+
+def _card(node: Object, index: int) -> list[str]:
+    name, model = node["metadata"]["name"], node["metadata"].get("labels", {}).get(MODEL_LABEL, "")
+    return [f"GPU-{node['metadata']['uid'][:-1]}{index:x}", f"nvidia{index}", str(index), model, name, name]
 
 
 def application(cluster: Cluster, servers: InferenceServers) -> web.Application:

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from autoscaling.card_modes import GPU_MEMORY, WHOLE_GPU
+
 POD_START_SECONDS = 0.3
 """From a pod's binding to its containers running."""
 GPU_POD_START_SECONDS = 3.0
@@ -61,7 +63,7 @@ containerStatuses:
 """
 
 _ALIVE = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
-_GPU_LIMIT = '.spec.containers.[].resources.limits["nvidia.com/gpu"]'
+_GPU_LIMIT = f'.spec.containers.[].resources.limits | .["{WHOLE_GPU}"] // .["{GPU_MEMORY}"]'
 
 
 def _condition(kind: str, operator: str, value: str) -> dict[str, Any]:

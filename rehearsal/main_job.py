@@ -83,7 +83,7 @@ def rehearse(layout: Layout) -> int:
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
-    draw_timeline(picture, sampler.samples, outputs.services[0].metric)
+    draw_timeline(picture, sampler.samples, outputs.services[0].metrics[0].name)
     ready = [sample.ready_replicas for sample in sampler.samples]
     write_result(
         result_file,

@@ -15,8 +15,9 @@ from kubernetes import client
 
 from autoscaling.instance_types import InstanceType, find_instance_type
 from rehearsal.alicloud.store import CloudStore, NodePool
+from rehearsal.cards import COUNT_LABEL, MEMORY_LABEL, asked, nodes_needed, offered
 from rehearsal.kwok import NODE_ANNOTATION
-from rehearsal.watch import POOL_LABEL, Cluster, Object, condition, gpus
+from rehearsal.watch import POOL_LABEL, Cluster, Object, condition
 
 PROVISION_SECONDS = 3.0
 """From the order of a node to its appearance in the cluster."""
@@ -24,8 +25,6 @@ IDLE_SECONDS = 3.0
 """How long a node is without GPU pods before an autoscaling pool gives it back."""
 
 MODEL_LABEL = "aliyun.accelerator/nvidia_name"
-MEMORY_LABEL = "aliyun.accelerator/nvidia_mem"
-COUNT_LABEL = "aliyun.accelerator/nvidia_count"
 
 
 class NodePools:
@@ -58,8 +57,8 @@ class NodePools:
         known = len(nodes) + len(orders)
         wanted = pool.desired_size
         if pool.autoscaling:
-            per_node = instance_type.gpus if instance_type else 1
-            missing = -(-self._pending_gpus() // max(1, int(per_node)))
+            offer = offered(instance_type, pool.labels) if instance_type else {}
+            missing = nodes_needed(self._unplaced(), offer)
             wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
         for _ in range(wanted - known):
             orders.append(now + PROVISION_SECONDS)
@@ -68,15 +67,15 @@ class NodePools:
             await self._create(pool, instance_type)
         await self._give_back(pool, nodes, wanted, now)
 
-    def _pending_gpus(self) -> int:
-        return sum(
-            gpus(pod)
+    def _unplaced(self) -> list[Object]:
+        return [
+            pod
             for pod in self._cluster.pods
             if "nodeName" not in pod["spec"] and condition(pod, "PodScheduled") == "False"
-        )
+        ]
 
     async def _give_back(self, pool: NodePool, nodes: list[Object], wanted: int, now: float) -> None:
-        busy = {pod["spec"].get("nodeName") for pod in self._cluster.pods if gpus(pod)}
+        busy = {pod["spec"].get("nodeName") for pod in self._cluster.pods if asked(pod)}
         surplus = len(nodes) - (pool.min_size if pool.autoscaling else wanted)
         for node in nodes:
             name = node["metadata"]["name"]
@@ -100,7 +99,7 @@ class NodePools:
         }
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "64"}
         if instance_type:
-            capacity["nvidia.com/gpu"] = str(int(instance_type.gpus))
+            capacity |= {resource: str(amount) for resource, amount in offered(instance_type, pool.labels).items()}
             labels |= {
                 MODEL_LABEL: instance_type.gpu_model.replace(" ", "-"),
                 MEMORY_LABEL: f"{int(instance_type.gpu_memory_gib * 1024)}MiB",

@@ -63,13 +63,15 @@ class Sampler:
         current = [
             float(parse_quantity(metric.pods.current.average_value))
             for metric in autoscaler.status.current_metrics or []
-            if metric.pods and metric.pods.current.average_value is not None
+            if metric.pods
+            and metric.pods.metric.name == self._service.metrics[0].name
+            and metric.pods.current.average_value is not None
         ]
         return Sample(
             seconds=seconds,
             requests_per_second=requests_per_second,
             metric=current[0] if current else None,
-            target=float(self._service.target),
+            target=float(self._service.metrics[0].target),
             desired_replicas=autoscaler.status.desired_replicas,
             ready_replicas=deployment.status.ready_replicas or 0,
             gpu_nodes=len(nodes.items),

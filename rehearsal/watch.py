@@ -11,7 +11,6 @@ from typing import Any
 
 import urllib3
 from kubernetes import client, watch
-from kubernetes.utils.quantity import parse_quantity
 
 POOL_LABEL = "alibabacloud.com/nodepool-id"
 """Node label with which ACK marks the nodes of a pool."""
@@ -118,14 +117,6 @@ def condition(item: Object, kind: str) -> str | None:
 def is_serving(pod: Object) -> bool:
     """Ready and not terminating: the pods that a Service sends requests to."""
     return condition(pod, "Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
-
-
-def gpus(pod: Object) -> int:
-    """Whole GPUs that the pod's containers ask for."""
-    return sum(
-        int(parse_quantity(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0)))
-        for container in pod["spec"]["containers"]
-    )
 
 
 def selects(service: Object, pod: Object) -> bool:

@@ -30,7 +30,8 @@ def check_stack(outputs: StackOutputs, api: client.ApiClient) -> Iterator[Step]:
     yield _metrics_listed(outputs.metric_resources, outputs, cluster)
     for service in outputs.services:
         yield _pods_ready(service, cluster)
-        yield _values_served(service, outputs, cluster)
+        for metric in service.metrics:
+            yield _values_served(metric.name, service, outputs, cluster)
         yield _answer(service)
         yield _autoscaler_active(service, cluster)
 
@@ -48,17 +49,21 @@ def broken_link(outputs: StackOutputs, api: client.ApiClient) -> Step | None:
 
 def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
     yield _registered(outputs, cluster)
-    active = {service: _autoscaler_active(service, cluster) for service in outputs.services}
-    blind = [service for service, step in active.items() if not step.ok]
+    active = {service.hpa_path: _autoscaler_active(service, cluster) for service in outputs.services}
+    blind = [service for service in outputs.services if not active[service.hpa_path].ok]
     # What an HPA says is as old as its last sync; one service of each metric tells whether it still holds. The adapter
     # takes a second for the values of a service, too long to ask for those of all.
-    looked_at = blind or list({service.metric: service for service in outputs.services}.values())
+    one_of_each = {metric.name: service for service in outputs.services for metric in service.metrics}
+    looked_at = blind or [service for service in outputs.services if service in one_of_each.values()]
     for service in looked_at:
         yield _pods_ready(service, cluster)
-    yield _metrics_listed(sorted({f"pods/{service.metric}" for service in looked_at}), outputs, cluster)
+    names = {metric.name for service in looked_at for metric in service.metrics}
+    yield _metrics_listed(sorted(f"pods/{name}" for name in names), outputs, cluster)
     for service in looked_at:
-        yield _values_served(service, outputs, cluster)
-        yield active[service]
+        for metric in service.metrics:
+            if blind or one_of_each[metric.name] == service:
+                yield _values_served(metric.name, service, outputs, cluster)
+        yield active[service.hpa_path]
 
 
 def _registered(outputs: StackOutputs, cluster: Cluster) -> Step:
@@ -74,14 +79,15 @@ def _pods_ready(service: ServiceOutputs, cluster: Cluster) -> Step:
     return _guarded(name, "each replica Ready", lambda: _pods(service, cluster))
 
 
-def _values_served(service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> Step:
-    name = f"{service.metric} of {service.namespace}/{service.name}"
-    return _guarded(name, "a value for each Ready pod", lambda: _values(service, outputs, cluster))
+def _values_served(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> Step:
+    name = f"{metric} of {service.namespace}/{service.name}"
+    return _guarded(name, "a value for each Ready pod", lambda: _values(metric, service, outputs, cluster))
 
 
 def _autoscaler_active(service: ServiceOutputs, cluster: Cluster) -> Step:
-    expected = f"a target of {service.target}, ScalingActive"
-    return _guarded(f"HPA {service.namespace}/{service.hpa}", expected, lambda: _hpa(service, cluster))
+    targets = " and ".join(metric.target for metric in service.metrics)
+    expected = f"a target of {targets}, ScalingActive"
+    return _guarded(f"HPA {service.hpa_path}", expected, lambda: _hpa(service, cluster))
 
 
 def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) -> Step:
@@ -143,15 +149,15 @@ def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     return ready > 0 and ready == wanted, observed
 
 
-def _values(service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
-    path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{service.metric}"
+def _values(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+    path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{metric}"
     deployment = cluster.deployment(service.deployment, service.namespace)
     ready = [pod.name for pod in cluster.pods(deployment) if pod.ready]
     items = cluster.get(f"{path}?labelSelector={quote(selector(deployment))}")["items"]
     values = {item["describedObject"]["name"]: decimal(item["value"]) for item in items}
     missing = [pod for pod in ready if pod not in values]
     if missing:
-        return False, f"no value for {', '.join(missing)}; {_why_no_value(service.metric, outputs, cluster, missing)}"
+        return False, f"no value for {', '.join(missing)}; {_why_no_value(metric, outputs, cluster, missing)}"
     return bool(ready), ", ".join(f"{pod}={values[pod]}" for pod in ready) or "no pod is Ready"
 
 
@@ -167,9 +173,12 @@ def _answer(service: ServiceOutputs) -> Step:
 
 
 def _hpa(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
-    status = cluster.hpa(service.hpa, service.namespace, service.metric)
+    status = cluster.hpa(service.hpa, service.namespace, [metric.name for metric in service.metrics])
     if not status.scaling_active:
         return False, f"{status}, not active ({status.reason})"
-    if status.reading is None:
-        return False, f"{status}, {service.metric} was not read yet"
-    return status.target == Decimal(service.target), f"{status} at {status.desired} replica(s), ScalingActive"
+    unread = [metric.name for metric in status.metrics if metric.reading is None]
+    if unread:
+        return False, f"{status}, {', '.join(unread)} was not read yet"
+    wanted = [Decimal(metric.target) for metric in service.metrics]
+    as_wanted = [metric.target for metric in status.metrics] == wanted
+    return as_wanted, f"{status} at {status.desired} replica(s), ScalingActive"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import urllib3
@@ -34,21 +35,38 @@ def decimal(quantity: str | Decimal) -> str:
 
 
 @dataclass(frozen=True)
+class MetricStatus:
+    """A metric of an HPA at one moment."""
+
+    name: str
+    reading: Decimal | None
+    """Average over the pods, in the metric's unit; None while there is none."""
+    target: Decimal
+
+    def __str__(self) -> str:
+        reading = "<unknown>" if self.reading is None else decimal(self.reading)
+        return f"{reading}/{decimal(self.target)}"
+
+
+@dataclass(frozen=True)
 class HpaStatus:
     """An HPA at one moment."""
 
-    reading: Decimal | None
-    """The metric's average over the pods, in its unit; None while there is none."""
-    target: Decimal
+    metrics: Sequence[MetricStatus]
+    """Those that were asked for, in that order."""
     desired: int
     window_seconds: int
     """How long a lower count must hold before the HPA follows it."""
     scaling_active: bool
     reason: str
 
+    @property
+    def reading(self) -> Decimal | None:
+        """Of the first metric."""
+        return self.metrics[0].reading
+
     def __str__(self) -> str:
-        reading = "<unknown>" if self.reading is None else decimal(self.reading)
-        return f"{reading}/{decimal(self.target)}"
+        return ", ".join(str(metric) for metric in self.metrics)
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,6 @@ class Cluster:
         self._api = api
         self._apps = client.AppsV1Api(api)
         self._core = client.CoreV1Api(api)
-        self._autoscaling = client.AutoscalingV2Api(api)
         self._registrations = client.ApiregistrationV1Api(api)
 
     def get(self, path: str) -> dict[str, Any]:
@@ -115,24 +132,36 @@ class Cluster:
         pods = self._read(self._core.list_namespaced_pod, namespace, label_selector=labels)
         return [_pod(pod) for pod in pods.items if pod.metadata.deletion_timestamp is None]
 
-    def hpa(self, name: str, namespace: str, metric: str) -> HpaStatus:
-        """The HPA's target for a metric of its pods, and what it saw and decided last."""
-        hpa = self._read(self._autoscaling.read_namespaced_horizontal_pod_autoscaler, name, namespace)
-        targets = [own.target.average_value for own in _pod_metrics(hpa.spec.metrics, metric)]
-        if not targets or targets[0] is None:
-            raise BrokenLinkError(f"the HPA has no average value of {metric} of its pods as a target")
-        readings = [own.current.average_value for own in _pod_metrics(hpa.status.current_metrics, metric)]
-        active = next((c for c in hpa.status.conditions or [] if c.type == "ScalingActive"), None)
-        behavior = hpa.spec.behavior
-        window = behavior.scale_down.stabilization_window_seconds if behavior and behavior.scale_down else None
-        return HpaStatus(
-            reading=Decimal(parse_quantity(readings[0])) if readings and readings[0] is not None else None,
-            target=Decimal(parse_quantity(targets[0])),
-            desired=hpa.status.desired_replicas,
-            window_seconds=_DEFAULT_WINDOW_SECONDS if window is None else window,
-            scaling_active=active is not None and active.status == "True",
-            reason=f"{active.reason}: {active.message}" if active else "the controller has not seen it yet",
+    def hpa(self, name: str, namespace: str, metrics: Sequence[str]) -> HpaStatus:
+        """The HPA's targets for metrics of its pods, and what it saw and decided last."""
+        path = f"/apis/autoscaling/{self._hpa_version}/namespaces/{namespace}/horizontalpodautoscalers/{name}"
+        hpa = self.get(path)
+        spec, status = hpa["spec"], hpa.get("status", {})
+        targets, readings = (
+            _pod_values(spec.get("metrics"), "target"),
+            _pod_values(status.get("currentMetrics"), "current"),
         )
+        missing = [metric for metric in metrics if metric not in targets]
+        if missing:
+            raise BrokenLinkError(f"the HPA has no average value of {', '.join(missing)} of its pods as a target")
+        active = next((c for c in status.get("conditions") or [] if c["type"] == "ScalingActive"), None)
+        scale_down = (spec.get("behavior") or {}).get("scaleDown") or {}
+        window = scale_down.get("stabilizationWindowSeconds")
+        return HpaStatus(
+            metrics=[MetricStatus(metric, readings.get(metric), targets[metric]) for metric in metrics],
+            desired=status.get("desiredReplicas", 0),
+            window_seconds=_DEFAULT_WINDOW_SECONDS if window is None else window,
+            scaling_active=active is not None and active["status"] == "True",
+            reason=f"{active.get('reason')}: {active.get('message')}"
+            if active
+            else "the controller has not seen it yet",
+        )
+
+    @cached_property
+    def _hpa_version(self) -> str:
+        versions = {one["version"] for one in self.get("/apis/autoscaling")["versions"]}
+        # Before 1.23 only v2beta2 says as much as v2.
+        return "v2" if "v2" in versions else "v2beta2"
 
     def _read(self, read: Callable[..., Any], *arguments: str, **options: Any) -> Any:
         host = self._api.configuration.host
@@ -160,8 +189,14 @@ def _joined(labels: dict[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def _pod_metrics(metrics: list[Any] | None, name: str) -> list[Any]:
-    return [metric.pods for metric in metrics or [] if metric.pods and metric.pods.metric.name == name]
+def _pod_values(metrics: list[Any] | None, part: str) -> dict[str, Decimal]:
+    """Name and average value of each metric of pods."""
+    pods = [metric["pods"] for metric in metrics or [] if "pods" in metric]
+    return {
+        own["metric"]["name"]: Decimal(parse_quantity(own[part]["averageValue"]))
+        for own in pods
+        if own[part].get("averageValue") is not None
+    }
 
 
 def _pod(pod: client.V1Pod) -> Pod:

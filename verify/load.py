@@ -37,7 +37,7 @@ class _View:
 
     def __init__(self, service: ServiceOutputs, cluster: Cluster) -> None:
         # The HPA first: what it read can't include a pod that became Ready between the two.
-        self.hpa: HpaStatus = cluster.hpa(service.hpa, service.namespace, service.metric)
+        self.hpa: HpaStatus = cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
         deployment = cluster.deployment(service.deployment, service.namespace)
         self.ready = sum(pod.ready for pod in cluster.pods(deployment))
 
@@ -93,7 +93,7 @@ class LoadWalk:
             ClusterError: the cluster can't be reached; the load is ended.
         """
         low = self._service.min_replicas
-        expected = f"0/{self._service.target} at {low} replica(s)"
+        expected = f"0/{self._service.metrics[0].target} at {low} replica(s)"
         before = self._awaited("before the load", expected, lambda view: view.unused and view.settled_at(low))
         yield before
         if not before.ok:
@@ -152,7 +152,7 @@ class LoadWalk:
         return seen[-1]
 
     def _reading_step(self, readings: Sequence[Decimal]) -> Step:
-        target, low = self._service.target, self._service.min_replicas
+        target, low = self._service.metrics[0].target, self._service.min_replicas
         highest = max(readings, default=None)
         if self._reading is None:
             expected = f"a reading above {target}"

@@ -17,6 +17,15 @@ class _Outputs(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True)
 
 
+class MetricOutputs(_Outputs):
+    """One metric of an HPA."""
+
+    name: str
+    """As the adapter exposes it."""
+    target: Annotated[str, Field(pattern=r"^\d+(\.\d+)?$")]
+    """Average value over the pods, in the metric's unit."""
+
+
 class ServiceOutputs(_Outputs):
     """One inference service."""
 
@@ -29,11 +38,15 @@ class ServiceOutputs(_Outputs):
     answer: str
     """What a GET of `predict_url` returns, without white space around it."""
     hpa: str
-    metric: str
-    target: Annotated[str, Field(pattern=r"^\d+(\.\d+)?$")]
-    """Average value of the metric, in its unit."""
+    metrics: Annotated[list[MetricOutputs], Field(min_length=1)]
+    """The first is the one that a load is watched by."""
     min_replicas: int
     max_replicas: int
+
+    @property
+    def hpa_path(self) -> str:
+        """`<namespace>/<name>` of the HPA."""
+        return f"{self.namespace}/{self.hpa}"
 
 
 class StackOutputs(_Outputs):

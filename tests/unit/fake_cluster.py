@@ -113,6 +113,7 @@ def healthy() -> dict[str, Any]:
         DEPLOYMENT: deployment(1),
         POD_LIST: {"items": [pod("bert-1")]},
         VALUES: {"items": [{"describedObject": {"name": "bert-1"}, "value": "0"}]},
+        "/apis/autoscaling": {"versions": [{"version": "v2"}, {"version": "v1"}]},
         HPA: hpa("0", 1),
         PREDICT: "PlayMusic",
     }
@@ -152,8 +153,7 @@ class FakeCluster:
             "predictUrl": f"{self.host}{PREDICT}?query=Music",
             "answer": "PlayMusic",
             "hpa": "gpu-hpa",
-            "metric": METRIC,
-            "target": "20",
+            "metrics": [{"name": METRIC, "target": "20"}],
             "minReplicas": 1,
             "maxReplicas": 10,
         }

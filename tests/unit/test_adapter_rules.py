@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, exposed_resources, rules
-from autoscaling.gpu_metrics import catalogue
+from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, RuleSet
+from autoscaling.gpu_metrics import Aggregation, catalogue
 
 DATA = Path(__file__).parent.parent / "data"
 
 
 def test_seed_is_the_guides_list() -> None:
-    assert rules("seed") == yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
+    assert RuleSet(preset="seed").rules() == yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
 
 
 def test_seed_complete_is_the_guides_complete_configuration() -> None:
     complete = yaml.safe_load((DATA / "seed_rules_complete.yaml").read_text())
-    assert rules("seed-complete") == complete["adapter"]["rules"]["custom"]
+    assert RuleSet(preset="seed-complete").rules() == complete["adapter"]["rules"]["custom"]
 
 
 @pytest.mark.parametrize("preset", RULE_PRESETS)
 def test_rules_survive_yaml_byte_for_byte(preset: RulePreset) -> None:
-    assert yaml.safe_load(yaml.safe_dump(rules(preset))) == rules(preset)
+    assert yaml.safe_load(yaml.safe_dump(RuleSet(preset=preset).rules())) == RuleSet(preset=preset).rules()
 
 
 def exposed_name(rule: dict[str, Any]) -> str:
@@ -42,7 +44,7 @@ def exposed_name(rule: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("preset", RULE_PRESETS)
 def test_each_metric_of_the_guides_table_is_exposed(preset: RulePreset) -> None:
-    names = {exposed_name(rule) for rule in rules(preset)}
+    names = {exposed_name(rule) for rule in RuleSet(preset=preset).rules()}
     assert names >= {
         "DCGM_FI_DEV_GPU_UTIL",
         "DCGM_FI_DEV_FB_USED",
@@ -56,13 +58,13 @@ def test_each_metric_of_the_guides_table_is_exposed(preset: RulePreset) -> None:
 def test_what_is_said_to_be_exposed_is_what_the_rules_map(preset: RulePreset) -> None:
     mapped = {
         exposed_name(rule): {override["resource"] + "s" for override in rule["resources"]["overrides"].values()}
-        for rule in rules(preset)
+        for rule in RuleSet(preset=preset).rules()
     }
-    for metric in catalogue().metrics:
-        assert set(exposed_resources(metric, preset)) == mapped[metric.name]
+    for metric in RuleSet(preset=preset).exposed:
+        assert {f"{resource}s" for resource in metric.resources} == mapped[metric.name]
 
 
-@pytest.mark.parametrize("rule", rules("hardened"), ids=exposed_name)
+@pytest.mark.parametrize("rule", RuleSet(preset="hardened").rules(), ids=exposed_name)
 def test_a_hardened_rule_aggregates_and_repeats_what_its_series_query_selects(rule: dict[str, Any]) -> None:
     query = rule["metricsQuery"]
     static = rule["seriesQuery"].partition("{")[2].removesuffix("}")
@@ -76,16 +78,78 @@ def test_a_hardened_rule_aggregates_and_repeats_what_its_series_query_selects(ru
 
 
 def test_a_hardened_rule_drops_what_no_gpu_can_have_before_it_aggregates() -> None:
-    queries = {rule["name"]["as"]: rule["metricsQuery"] for rule in rules("hardened")}
+    queries = {rule["name"]["as"]: rule["metricsQuery"] for rule in RuleSet(preset="hardened").rules()}
     assert queries["DCGM_CUSTOM_PROCESS_SM_UTIL"] == (
         'avg((<<.Series>>{<<.LabelMatchers>>,NamespaceName!="",PodName!=""} >= 0) <= 100) by (<<.GroupBy>>)'
     )
-    for metric in catalogue().metrics:
+    for metric in [one.metric for one in RuleSet().exposed]:
         source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
         assert f">= {source.range[0]:.0f}) <= {source.range[1]:.0f}) by (<<.GroupBy>>)" in queries[metric.name]
     assert "> 0) <= 1048576)" in queries["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"], "the denominator too"
 
 
 def test_the_hardened_ratio_is_in_percent_as_the_guides_table_says() -> None:
-    [ratio] = [rule for rule in rules("hardened") if rule["name"]["as"].endswith("_RATIO")]
+    [ratio] = [rule for rule in RuleSet(preset="hardened").rules() if rule["name"]["as"].endswith("_RATIO")]
     assert ratio["metricsQuery"].startswith("100 * ")
+
+
+@pytest.mark.case("A1")
+def test_the_labels_of_the_upstream_exporter_are_mapped_and_no_others() -> None:
+    uses = frozenset({("DCGM_FI_DEV_GPU_UTIL", None)})
+    [rule, _] = RuleSet(labels="upstream-exported", uses=uses).rules()
+    assert rule["resources"]["overrides"] == {
+        "exported_namespace": {"resource": "namespace"},
+        "exported_pod": {"resource": "pod"},
+    }
+    assert rule["seriesQuery"] == 'DCGM_FI_DEV_GPU_UTIL{exported_namespace!="",exported_pod!=""}'
+
+
+@pytest.mark.case("A5")
+def test_percent_rules_drop_what_is_outside_the_documented_range() -> None:
+    for one, rule in zip(RuleSet().exposed, RuleSet().rules(), strict=True):
+        if one.metric.unit == "%" and not one.metric.ratio:
+            assert ">= 0) <= 100)" in rule["metricsQuery"]
+
+
+def test_the_order_of_services_is_not_that_of_the_rules() -> None:
+    uses: list[tuple[str, Aggregation | None]] = [
+        ("vllm_num_requests_waiting", None),
+        ("DCGM_FI_DEV_ENC_UTIL", "max"),
+        ("DCGM_CUSTOM_PROCESS_SM_UTIL", "max"),
+    ]
+    sets = [RuleSet(uses=frozenset(order)) for order in (uses, uses[::-1])]
+    assert sets[0].rules() == sets[1].rules()
+    assert [one.name for one in sets[0].exposed][-1] == "vllm_num_requests_waiting"
+
+
+def test_a_pod_without_a_process_is_found_by_what_it_was_allocated() -> None:
+    rules = {rule["name"]["as"]: rule for rule in RuleSet(idle_as_zero=True).rules()}
+    rule = rules["DCGM_CUSTOM_PROCESS_SM_UTIL"]
+    static = 'NamespaceName!="",PodName!=""'
+    assert rule["seriesQuery"] == f"DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{{{static}}}"
+    assert rule["metricsQuery"] == (
+        f"(avg((DCGM_CUSTOM_PROCESS_SM_UTIL{{<<.LabelMatchers>>,{static}}} >= 0) <= 100) by (<<.GroupBy>>) or "
+        f"0 * max(DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{{<<.LabelMatchers>>,{static}}}) by (<<.GroupBy>>))"
+    )
+    assert rules["DCGM_FI_DEV_GPU_UTIL"] == RuleSet().rules()[0], "a card has a value whether it is used or not"
+
+
+@pytest.mark.case("G11")
+def test_the_rules_are_the_same_bytes_whatever_the_hash_seed() -> None:
+    program = (
+        "import yaml; from autoscaling.adapter_rules import RuleSet; "
+        "uses = frozenset({('vllm_kv_cache_usage_perc', 'max'), ('DCGM_FI_DEV_ENC_UTIL', None), "
+        "('DCGM_CUSTOM_PROCESS_SM_UTIL', 'max'), ('DCGM_CUSTOM_PROCESS_SM_UTIL', 'sum')}); "
+        "print(yaml.safe_dump(RuleSet(uses=uses).rules(), sort_keys=False))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=DATA.parents[1],
+            env={"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(texts) == 1

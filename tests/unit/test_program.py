@@ -11,7 +11,7 @@ import pulumi_alicloud as alicloud
 import pytest
 import yaml
 
-from autoscaling.adapter_rules import rules
+from autoscaling.adapter_rules import RuleSet
 from autoscaling.settings_model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
@@ -68,6 +68,7 @@ def test_the_stack_is_six_components_and_their_resources(program: Recorder) -> N
     ]
 
 
+@pytest.mark.case("D1")
 def test_the_deployment_is_the_guides(program: Recorder, seed: dict[str, Any]) -> None:
     inputs = program.one(DEPLOYMENT).inputs
     expected = seed["Deployment"]
@@ -88,6 +89,8 @@ def test_the_deployment_leaves_the_number_of_replicas_to_the_hpa(program: Record
     assert deployment.ignore_changes == ("spec.replicas",)
 
 
+@pytest.mark.case("D3")
+@pytest.mark.case("C7")
 def test_a_rollout_frees_a_gpu_before_it_needs_one(program: Recorder) -> None:
     strategy = program.one(DEPLOYMENT).inputs["spec"]["strategy"]
     assert strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
@@ -100,6 +103,7 @@ def test_the_service_is_the_guides(program: Recorder, seed: dict[str, Any]) -> N
     assert inputs["spec"] == expected["spec"]
 
 
+@pytest.mark.case("C1")
 def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, seed: dict[str, Any]) -> None:
     inputs = program.one(HPA).inputs
     expected = seed["HorizontalPodAutoscaler"]
@@ -115,6 +119,54 @@ def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, see
             "target": {"type": "AverageValue", "averageValue": "20"},
         },
     }
+
+
+def test_an_hpa_may_have_several_metrics_each_under_the_name_that_a_rule_exposes() -> None:
+    [bert] = stack_config("dev")["ackgpu:services"]
+    metrics = [
+        {"name": "DCGM_CUSTOM_PROCESS_SM_UTIL", "target": 60, "aggregation": "max"},
+        {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": "10Gi"},
+    ]
+    program = run_program(dev_config(services=[{**bert, "autoscaler": {"metrics": metrics}}]), Recorder())
+    pods = [metric["pods"] for metric in program.one(HPA).inputs["spec"]["metrics"]]
+    assert [(one["metric"]["name"], one["target"]["averageValue"]) for one in pods] == [
+        ("DCGM_CUSTOM_PROCESS_SM_UTIL_MAX", "60"),
+        ("DCGM_CUSTOM_PROCESS_MEM_USED", "10240"),
+    ]
+    values = program.secret_values["AlibabaCloudMetricsAdapter"]
+    exposed = [rule["name"]["as"] for rule in values["prometheus"]["adapter"]["rules"]["custom"]]
+    assert {one["metric"]["name"] for one in pods} <= set(exposed)
+    assert exposed == sorted(set(exposed), key=exposed.index), "each name once"
+
+
+def test_below_kubernetes_1_23_the_hpa_is_the_guides_older_one() -> None:
+    # The seed's manifest for clusters below 1.23, but for the name of its Deployment's output.
+    cluster = {"id": "c1", "autoscalingApi": "v2beta1"}
+    program = run_program(dev_config(cluster=cluster), Recorder(cluster_version="1.22.15-aliyun.1"))
+    inputs = program.one("kubernetes:autoscaling/v2beta1:HorizontalPodAutoscaler").inputs
+    assert inputs["apiVersion"] == "autoscaling/v2beta1"
+    assert inputs["metadata"]["name"] == "gpu-hpa"
+    assert inputs["spec"] == {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bert-intent-detection"},
+        "minReplicas": 1,
+        "maxReplicas": 10,
+        "metrics": [
+            {"type": "Pods", "pods": {"metricName": "DCGM_CUSTOM_PROCESS_SM_UTIL", "targetAverageValue": "20"}}
+        ],
+    }
+
+
+@pytest.mark.case("D5")
+@pytest.mark.parametrize("name", ["bert", "dev2-bert"])
+def test_the_hpa_and_the_service_point_to_the_deployment_that_is_made(name: str) -> None:
+    [bert] = stack_config("dev")["ackgpu:services"]
+    program = run_program(dev_config(services=[{**bert, "name": name, "namespace": "demo"}]), Recorder())
+    deployment, hpa = program.one(DEPLOYMENT).inputs, program.one(HPA).inputs
+    assert hpa["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"] == name
+    assert hpa["metadata"]["namespace"] == deployment["metadata"]["namespace"] == "demo"
+    pods = deployment["spec"]["template"]["metadata"]["labels"]
+    assert program.one(SERVICE).inputs["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pods
+    assert program.comes_after(program.one(HPA)) >= {program.one(DEPLOYMENT).urn}
 
 
 def test_the_hpa_has_a_behavior_in_both_directions(program: Recorder) -> None:
@@ -144,7 +196,7 @@ def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_
                 "url": PROMETHEUS_URL,
                 "logLevel": 5,
                 "metricsRelistInterval": "1m",
-                "adapter": {"rules": {"default": False, "custom": rules("hardened")}},
+                "adapter": {"rules": {"default": False, "custom": RuleSet().rules()}},
             }
         }
     }
@@ -156,6 +208,7 @@ def test_the_guides_rules_reach_the_release_as_they_are_written() -> None:
     assert program.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"] == guide
 
 
+@pytest.mark.case("E3")
 def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder) -> None:
     pool = program.one(NODE_POOL)
     assert pool.inputs["scalingConfig"] == {"enable": True, "type": "gpu", "minSize": 1, "maxSize": 10}
@@ -165,11 +218,64 @@ def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder
     assert pool.inputs["labels"] == [{"key": "ack.node.gpu.schedule", "value": "default"}]
 
 
+@pytest.mark.case("E3")
 def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
     pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "size": 10}
     inputs = run_program(dev_config(gpuNodePool=pool), Recorder()).one(NODE_POOL).inputs
     assert inputs["desiredSize"] == "10"
     assert "scalingConfig" not in inputs
+
+
+@pytest.mark.case("E3")
+@pytest.mark.parametrize(
+    ("pool", "sentence"),
+    [
+        ({"autoscaling": {"min": 0, "max": 0}}, "gpuNodePool.autoscaling.max is 0"),
+        ({"autoscaling": {"min": 1, "max": 3}, "size": 2}, "set exactly one of size (fixed) and autoscaling"),
+    ],
+)
+def test_limits_that_drain_a_pool_or_fight_the_autoscaler_are_refused(pool: dict[str, Any], sentence: str) -> None:
+    recorder = Recorder()
+    with pytest.raises(pulumi.RunError) as raised:
+        run_program(dev_config(gpuNodePool={"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], **pool}), recorder)
+    assert sentence in str(raised.value)
+    assert not recorder.of_type(NODE_POOL)
+
+
+@pytest.mark.parametrize(
+    ("mode", "asks", "scaling", "label", "limits"),
+    [
+        ("cgpu", {"gpuMemoryGiB": 4}, "gpushare", "cgpu", {"aliyun.com/gpu-mem": "4"}),
+        ("share", {"gpuMemoryGiB": 4}, "gpushare", "share", {"aliyun.com/gpu-mem": "4"}),
+        (
+            "core_mem",
+            {"gpuMemoryGiB": 4, "gpuCorePercent": 30},
+            "gpushare",
+            "core_mem",
+            {"aliyun.com/gpu-mem": "4", "aliyun.com/gpu-core.percentage": "30"},
+        ),
+        ("mig", {"migProfile": "1g.10gb"}, "gpu", "mig", {"nvidia.com/mig-1g.10gb": "1"}),
+    ],
+)
+def test_label_resource_and_autoscaler_follow_the_card_mode(
+    mode: str, asks: dict[str, Any], scaling: str, label: str, limits: dict[str, str]
+) -> None:
+    [bert] = stack_config("dev")["ackgpu:services"]
+    upstream = mode == "mig"
+    metric = "DCGM_FI_PROF_GR_ENGINE_ACTIVE" if upstream else "DCGM_CUSTOM_PROCESS_SM_UTIL"
+    autoscaler = {"metrics": [{"name": metric, "target": 20}], "maxReplicas": 2}
+    types = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "autoscaling": {"max": 1}}
+    changes = {
+        "gpuNodePool": {**types, "cardMode": mode},
+        "services": [{**bert, **asks, "autoscaler": autoscaler}],
+        "metricsAdapter": {"labels": "upstream" if upstream else "ack"},
+    }
+    program = run_program(dev_config(**changes), Recorder())
+    pool = program.one(NODE_POOL).inputs
+    assert pool["labels"] == [{"key": "ack.node.gpu.schedule", "value": label}]
+    assert pool["scalingConfig"]["type"] == scaling
+    [container] = program.one(DEPLOYMENT).inputs["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {"limits": limits}
 
 
 def test_the_pool_takes_the_clusters_vswitches_unless_others_are_set(program: Recorder) -> None:
@@ -230,6 +336,7 @@ def test_no_secret_is_registered_or_exported_in_plain(program: Recorder) -> None
     assert program.one(RELEASE).inputs["values"] == "<secret>"
 
 
+@pytest.mark.case("G1")
 def test_no_output_was_turned_into_text_by_mistake(program: Recorder) -> None:
     text = repr(program.registrations) + repr(program.outputs)
     assert "pulumi.output.Output" not in text
@@ -256,6 +363,7 @@ def test_a_first_preview_registers_the_same_resources_with_what_is_unknown() -> 
     }
 
 
+@pytest.mark.case("G5")
 def test_names_and_parents_stay_since_a_rename_deletes_what_is_live(program: Recorder) -> None:
     names = {one.urn: one.name for one in program.registrations}
     assert {(one.type, one.name, names.get(one.parent)) for one in program.registrations} == {
@@ -296,7 +404,7 @@ def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
         (Recorder(cluster_state="deleting"), "is deleting, and only a running cluster can be used"),
         (
             Recorder(cluster_version="1.22.15-aliyun.1"),
-            "runs Kubernetes 1.22.15-aliyun.1, and the autoscaler needs 1.23",
+            "runs Kubernetes 1.22.15-aliyun.1, and autoscaling/v2 is served from 1.23",
         ),
         (Recorder(cluster_vswitches=()), "has no vSwitches of its own: set gpuNodePool.vswitchIds"),
         (Recorder(kubeconfig=""), "has no kubeconfig for the cluster"),
@@ -382,8 +490,7 @@ def test_a_foreign_program_can_use_one_component_alone() -> None:
                 autoscaler_name="hpa",
                 namespace="default",
                 deployment="llm",
-                metric="DCGM_CUSTOM_PROCESS_SM_UTIL",
-                target=Decimal("0.5"),
+                metrics={"DCGM_CUSTOM_PROCESS_SM_UTIL": Decimal("0.5")},
                 min_replicas=1,
                 max_replicas=2,
                 scale_up=ScaleUp(),

@@ -17,6 +17,7 @@ from pulumi import automation
 
 from rehearsal import inference, leftovers
 from rehearsal.adapter_agent import vendor_configuration
+from rehearsal.cards import asked
 from rehearsal.cloud import kept_up, take_down
 from rehearsal.engine import operation
 from rehearsal.errors import RehearsalError
@@ -25,7 +26,6 @@ from rehearsal.layout import Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep
 from rehearsal.report import Sample, draw_timeline, write_result
 from rehearsal.stack_file import rehearsed_settings
-from rehearsal.watch import gpus
 from verify import Step
 
 
@@ -159,7 +159,7 @@ def test_rules_that_cannot_be_read_are_left_to_the_adapter(configuration: str, k
 
 def test_a_pod_may_write_its_gpus_as_any_quantity() -> None:
     pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}, {}]}}
-    assert gpus(pod) == 1000
+    assert asked(pod) == {"nvidia.com/gpu": 1000}
 
 
 def test_the_result_has_the_promised_keys(tmp_path: Path) -> None:

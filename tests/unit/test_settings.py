@@ -8,13 +8,21 @@ from typing import Any
 
 import pytest
 
-from autoscaling.settings import Settings, SettingsError, parse
+from autoscaling.settings import Settings, SettingsError, parse, warnings
+
+SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 
 GOOD: dict[str, Any] = {
     "region": "cn-hangzhou",
     "cluster": {"id": "c0123456789abcdef0123456789abcdef"},
     "gpuNodePool": {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "autoscaling": {"min": 1, "max": 10}},
-    "services": [{"name": "bert", "image": "registry.example/bert:1", "autoscaler": {"target": 20, "maxReplicas": 10}}],
+    "services": [
+        {
+            "name": "bert",
+            "image": "registry.example/bert:1",
+            "autoscaler": {"metrics": [{"name": SM_UTIL, "target": 20}], "maxReplicas": 10},
+        }
+    ],
 }
 
 
@@ -43,7 +51,7 @@ def test_defaults_are_the_guides() -> None:
     assert isinstance(settings, Settings)
     [service] = settings.services
     assert (service.namespace, service.port, service.container_port, service.gpus) == ("default", 80, 80, 1)
-    assert service.autoscaler.metric == "DCGM_CUSTOM_PROCESS_SM_UTIL"
+    assert service.autoscaler.metrics[0].name == "DCGM_CUSTOM_PROCESS_SM_UTIL"
     assert settings.metrics_adapter.rules == "hardened"
     assert settings.prometheus.managed_by == "instance"
 
@@ -65,7 +73,7 @@ def test_a_number_in_quotes_is_a_number_since_the_engine_writes_it_so() -> None:
         ("cluster.id", 7, "cluster.id is 7: a text is expected; write it in quotes."),
         ("gpuNodePool.instanceTypes", [], "gpuNodePool.instanceTypes is []"),
         ("gpuNodePool.instanceTypes", ["gn6v"], "an ECS instance type looks like ecs.gn6i-c4g1.xlarge"),
-        ("gpuNodePool.instanceTypes", ["ecs.g7.xlarge"], "not in the table of GPU instance types"),
+        ("gpuNodePool.instanceTypes", ["ecs.g7.xlarge"], "has ecs.g7.xlarge, which has no GPU"),
         (
             "gpuNodePool.instanceTypes",
             ["ecs.gn6v-c8g1.2xlarge", "ecs.gn6v-c8g1.8xlarge"],
@@ -106,23 +114,27 @@ def test_a_number_in_quotes_is_a_number_since_the_engine_writes_it_so() -> None:
         (
             "services.0.autoscaler",
             20,
-            "services[0].autoscaler is 20: a map is expected, with the keys name, metric, target",
+            "services[0].autoscaler is 20: a map is expected, with the keys name, metrics, minReplicas",
         ),
         ("services.0.probe", {"path": "predict"}, "services[0].probe.path is 'predict': a path starts with /"),
         ("services.0.image", None, "services[0].image is missing: set it."),
         ("services.0.port", 70000, "services[0].port is 70000: a whole number from 1 to 65535 is expected."),
         ("services.0.gpus", 0.5, "services[0].gpus is 0.5"),
         ("services.0.gpus", 2, "services[0].gpus is 2, but a node of the pool has 1: lower it."),
-        ("services.0.autoscaler.target", 0, "services[0].autoscaler.target is 0"),
-        ("services.0.autoscaler.target", "20%", "services[0].autoscaler.target is '20%'"),
-        ("services.0.autoscaler.target", True, "services[0].autoscaler.target is True: a number above 0 is expected."),
-        ("services.0.autoscaler.target", "0.0001", "at most 3 decimals are allowed"),
+        ("services.0.autoscaler.metrics.0.target", 0, "services[0].autoscaler.metrics[0].target is 0"),
+        ("services.0.autoscaler.metrics.0.target", "20%", "services[0].autoscaler.metrics[0].target is '20%'"),
         (
-            "services.0.autoscaler.target",
-            "10Gi",
-            "services[0].autoscaler.target is '10Gi': a number above 0 is expected.",
+            "services.0.autoscaler.metrics.0.target",
+            True,
+            "services[0].autoscaler.metrics[0].target is True: a number above 0 is expected.",
         ),
-        ("services.0.autoscaler.target", 101, "never reaches: with the rules 'hardened' it is at most 100 %"),
+        ("services.0.autoscaler.metrics.0.target", "0.0001", "at most 3 decimals are allowed"),
+        (
+            "services.0.autoscaler.metrics.0.target",
+            "10Gi",
+            "services[0].autoscaler.metrics[0].target is '10Gi': a number above 0 is expected.",
+        ),
+        ("services.0.autoscaler.metrics.0.target", 101, "never reaches: with the rules 'hardened' it is at most 100 %"),
         ("services.0.autoscaler.minReplicas", 0, "services[0].autoscaler.minReplicas is 0"),
         (
             "services.0.autoscaler.minReplicas",
@@ -131,14 +143,14 @@ def test_a_number_in_quotes_is_a_number_since_the_engine_writes_it_so() -> None:
         ),
         ("services.0.autoscaler.maxReplicas", 11, "services can ask for 11 GPUs"),
         (
-            "services.0.autoscaler.metric",
+            "services.0.autoscaler.metrics.0.name",
             "DCGM_CUSTOM_PROCESS_SM_UTL",
             "which no rule exposes: did you mean DCGM_CUSTOM_PROCESS_SM_UTIL?",
         ),
         (
-            "services.0.autoscaler.tagret",
-            20,
-            "services[0].autoscaler.tagret is no setting: did you mean target?",
+            "services.0.autoscaler.metrcs",
+            [],
+            "services[0].autoscaler.metrcs is no setting: did you mean metrics?",
         ),
         ("services.0.autoscaler.scaleUp", {"policies": []}, "services[0].autoscaler.scaleUp.policies is []"),
         (
@@ -154,7 +166,10 @@ def test_a_fault_is_one_sentence_with_the_key(path: str, value: Any, sentence: s
 
 
 def test_all_faults_are_told_together() -> None:
-    config = changed("services.0.autoscaler", {"target": -1, "minReplicas": 12}) | {"region": "mars", "cluster": {}}
+    config = changed("services.0.autoscaler", {"metrics": [{"name": SM_UTIL, "target": -1}], "minReplicas": 12}) | {
+        "region": "mars",
+        "cluster": {},
+    }
     del config["services"][0]["image"]
     config["gpuNodePool"]["instanceTypes"] = ["ecs.gn8v-tee.4xlarge"]
     keys = [fault.split(" ")[0].rstrip(":") for fault in faults(config)]
@@ -162,7 +177,7 @@ def test_all_faults_are_told_together() -> None:
         "region",
         "cluster.id",
         "services[0].image",
-        "services[0].autoscaler.target",
+        "services[0].autoscaler.metrics[0].target",
         "gpuNodePool.instanceTypes",
         "services[0].autoscaler.minReplicas",
     ]
@@ -206,14 +221,14 @@ def test_nonsense_anywhere_is_told_with_its_key_and_never_breaks_the_program(pat
 
 
 def test_a_node_metric_is_refused_with_the_preset_that_makes_it_a_pod_metric() -> None:
-    config = changed("services.0.autoscaler.metric", "DCGM_FI_DEV_GPU_UTIL")
+    config = changed("services.0.autoscaler.metrics.0.name", "DCGM_FI_DEV_GPU_UTIL")
     assert parse(config)
     [fault] = faults({**config, "metricsAdapter": {"rules": "seed"}})
     assert "set metricsAdapter.rules to hardened" in fault
 
 
 def test_the_guides_ratio_is_no_percentage() -> None:
-    config = changed("services.0.autoscaler.metric", "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO")
+    config = changed("services.0.autoscaler.metrics.0.name", "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO")
     assert parse(config), "in percent with the default rules"
     [fault] = faults({**config, "metricsAdapter": {"rules": "seed"}})
     assert fault.endswith("with the rules 'seed' it is at most 1.")
@@ -227,17 +242,17 @@ def test_names_are_unique_in_a_namespace() -> None:
 
 @pytest.mark.parametrize(("written", "mib"), [("10Gi", "10240"), ("512Mi", "512"), (512, "512")])
 def test_a_target_of_memory_may_carry_its_unit(written: Any, mib: str) -> None:
-    metric = {"metric": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": written}
-    [service] = parse(changed("services.0.autoscaler", metric)).services
-    assert f"{service.autoscaler.target:f}" == mib
+    metric = {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": written}
+    [service] = parse(changed("services.0.autoscaler.metrics.0", metric)).services
+    assert f"{service.autoscaler.metrics[0].target:f}" == mib
 
 
 def test_a_target_of_memory_fits_the_gpus_of_a_pod() -> None:
     # A V100 of ecs.gn6v has 16 GiB.
-    metric = {"metric": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": "17Gi"}
-    [fault] = faults(changed("services.0.autoscaler", metric))
+    metric = {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": "17Gi"}
+    [fault] = faults(changed("services.0.autoscaler.metrics.0", metric))
     assert fault == (
-        "services[0].autoscaler.target is 17408 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: "
+        "services[0].autoscaler.metrics[0].target is 17408 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: "
         "the GPUs of a pod have 16384 MiB."
     )
 
@@ -246,9 +261,10 @@ def test_a_pod_with_two_gpus_has_the_memory_of_both() -> None:
     # ecs.gn6v-c8g1.4xlarge has two V100 of 16 GiB.
     config = changed("gpuNodePool.instanceTypes", ["ecs.gn6v-c8g1.4xlarge"])
     config["services"][0]["gpus"] = 2
-    config["services"][0]["autoscaler"] = {"metric": "DCGM_FI_DEV_FB_USED", "target": "32Gi"}
+    metric = {"name": "DCGM_FI_DEV_FB_USED", "target": "32Gi"}
+    config["services"][0]["autoscaler"] = {"metrics": [metric]}
     assert parse(config)
-    config["services"][0]["autoscaler"]["target"] = "33Gi"
+    metric["target"] = "33Gi"
     assert "the GPUs of a pod have 32768 MiB" in faults(config)[0]
 
 
@@ -257,9 +273,10 @@ def test_a_slice_among_whole_gpus_is_one_fault() -> None:
     assert "ecs.vgn6i-m4.xlarge with a slice of a GPU" in fault
 
 
-def test_a_type_that_is_newer_than_the_table_needs_its_number_of_gpus() -> None:
+def test_a_type_that_is_newer_than_the_table_is_a_warning_that_asks_for_its_gpus() -> None:
     config = changed("gpuNodePool.instanceTypes", ["ecs.gn99.xlarge"])
-    [fault] = faults(config)
-    assert "set gpuNodePool.gpusPerNode if it has GPUs" in fault
+    [warning] = warnings(parse(config))
+    assert "ecs.gn99.xlarge" in warning
+    assert warning.endswith("set gpuNodePool.gpusPerNode.")
     config["gpuNodePool"]["gpusPerNode"] = 1
-    assert parse(config)
+    assert not warnings(parse(config))

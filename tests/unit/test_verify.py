@@ -40,7 +40,7 @@ def test_the_programs_outputs_are_what_the_checks_take() -> None:
         for service in outputs["services"]
     ]
     [service] = StackOutputs.of("rehearsal", {**outputs, "services": services}).services
-    assert Decimal(service.target) == 20
+    assert Decimal(service.metrics[0].target) == 20
 
 
 def test_a_stack_without_outputs_is_told_to_be_brought_up_first() -> None:

@@ -189,7 +189,9 @@ def test_a_cluster_that_stays_unwell_is_told_at_the_end_of_the_wait() -> None:
 @pytest.mark.parametrize(("window", "seconds"), [(15, 15), (None, 300)])
 def test_the_wait_for_the_scale_in_follows_the_hpas_own_window(window: int | None, seconds: int) -> None:
     with running({**healthy(), HPA: hpa("0", 1, window=window)}) as cluster:
-        assert Cluster(cluster.api).hpa("gpu-hpa", "default", cluster.service.metric).window_seconds == seconds
+        assert (
+            Cluster(cluster.api).hpa("gpu-hpa", "default", [cluster.service.metrics[0].name]).window_seconds == seconds
+        )
 
 
 @pytest.fixture

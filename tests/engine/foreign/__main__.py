@@ -5,7 +5,7 @@ from decimal import Decimal
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from autoscaling.adapter_rules import rules
+from autoscaling.adapter_rules import RuleSet
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 
@@ -14,7 +14,7 @@ cluster = kubernetes.Provider("cluster", kubeconfig=config.require_secret("kubec
 adapter_args = MetricsAdapterArgs(
     chart=config.require("chart"),
     prometheus_url=config.require_secret("prometheusUrl"),
-    rules=rules("hardened"),
+    rules=RuleSet().rules(),
     relist_interval="5s",
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster]))
@@ -22,8 +22,7 @@ autoscaler_args = GpuAutoscalerArgs(
     autoscaler_name="own-hpa",
     namespace="default",
     deployment="own",
-    metric="DCGM_CUSTOM_PROCESS_MEM_USED",
-    target=Decimal(8000),
+    metrics={"DCGM_CUSTOM_PROCESS_MEM_USED": Decimal(8000)},
     min_replicas=1,
     max_replicas=2,
 )

@@ -1,0 +1,16 @@
+"""What a check between settings says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault between settings, or what the user should know of them."""
+
+    sentence: str
+    keys: tuple[str, ...]
+    """Whose values it rests on."""
+    severity: Literal["error", "warning"] = "error"

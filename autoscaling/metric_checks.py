@@ -1,0 +1,172 @@
+"""Whether an HPA can work on its metric: exposed for pods, of one pod alone, within reach of the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+from autoscaling.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
+from autoscaling.faults import nearest
+from autoscaling.findings import Finding
+from autoscaling.gpu_metrics import GpuMetric, catalogue
+from autoscaling.instance_types import gpu_memory_mib
+from autoscaling.settings_model import MetricTarget, Service, Settings
+
+_RULES = "metricsAdapter.rules"
+_LABELS = "metricsAdapter.labels"
+_IDLE = "metricsAdapter.idleAsZero"
+_CARD_MODE = "gpuNodePool.cardMode"
+_TYPES = "gpuNodePool.instanceTypes"
+
+
+def metric_findings(settings: Settings) -> Iterator[Finding]:
+    """Every fault and warning of the services' metrics."""
+    yield from _presets(settings)
+    for index, service in enumerate(settings.services):
+        seen: set[str] = set()
+        for position, use in enumerate(service.autoscaler.metrics):
+            key = f"services[{index}].autoscaler.metrics[{position}]"
+            if use.exposed_name in seen:
+                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", (f"{key}.name",))
+                continue
+            seen.add(use.exposed_name)
+            yield from _use(use, key, service, index, settings)
+
+
+def _presets(settings: Settings) -> Iterator[Finding]:
+    adapter = settings.metrics_adapter
+    if adapter.rules != "hardened" and adapter.labels != "ack":
+        yield Finding(
+            f"{_LABELS} is {adapter.labels!r}, and the rules {adapter.rules!r} are written for ACK's labels: set "
+            f"{_RULES} to hardened.",
+            (_LABELS, _RULES),
+        )
+    if adapter.idle_as_zero and (adapter.rules != "hardened" or adapter.labels != "ack"):
+        yield Finding(
+            f"{_IDLE} needs {_RULES} hardened and {_LABELS} ack, since it counts the series "
+            "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove it.",
+            (_IDLE, _RULES, _LABELS),
+        )
+
+
+def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Settings) -> Iterator[Finding]:
+    metric = catalogue().find(use.name)
+    if metric is None:
+        names = [one.name for one in catalogue().metrics]
+        yield Finding(
+            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", (f"{key}.name",)
+        )
+        return
+    problem = next(_why_unusable(use, metric, key, settings), None)
+    if problem:
+        yield problem
+        return
+    exposed = settings.rule_set.find(use.exposed_name)
+    if exposed:
+        yield from _target(use, exposed, key, service, index, settings)
+    yield from _engine(metric, key, service, index)
+
+
+def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:
+    adapter, mode = settings.metrics_adapter, settings.gpu_node_pool.card_mode
+    name_key = f"{key}.name"
+    if mode == "mig" and adapter.labels == "ack" and metric.level != "engine":
+        yield Finding(
+            f"{_CARD_MODE} is mig, and ACK's GPU monitoring does not cover MIG: run NVIDIA's dcgm-exporter, set "
+            f"{_LABELS} to upstream and {name_key} to DCGM_FI_PROF_GR_ENGINE_ACTIVE.",
+            (_CARD_MODE, _LABELS, name_key),
+        )
+    if not metric.exported_under(adapter.labels):
+        yield Finding(
+            f"{name_key} is {use.name!r}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
+            f"{_usable(settings)}.",
+            (name_key, _LABELS),
+        )
+    if mode not in metric.card_modes:
+        reason = (
+            "which is missing or always 0 on MIG instances"
+            if mode == "mig"
+            else f"which is that of a whole card, and with {_CARD_MODE} {mode} several pods share it"
+        )
+        yield Finding(
+            f"{name_key} is {use.name!r}, {reason}: choose {_usable(settings)}.",
+            (name_key, _CARD_MODE, _LABELS),
+        )
+    exposed = settings.rule_set.find(use.exposed_name)
+    if exposed is None:
+        what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else f"{name_key} is {use.name!r}"
+        yield Finding(
+            f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened.",
+            (name_key, f"{key}.aggregation", _RULES),
+        )
+    elif "pod" not in exposed.resources:
+        able = [preset for preset in RULE_PRESETS if _for_pods(metric, preset)]
+        yield Finding(
+            f"{name_key} is {use.name!r}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads "
+            f"pods: set {_RULES} to {' or '.join(able)}, or choose a DCGM_CUSTOM_ metric.",
+            (name_key, _RULES),
+        )
+
+
+def _for_pods(metric: GpuMetric, preset: str) -> bool:
+    exposed = RuleSet(preset=preset).find(metric.name)  # type: ignore[arg-type]
+    return exposed is not None and "pod" in exposed.resources
+
+
+def _usable(settings: Settings) -> str:
+    labels, mode = settings.metrics_adapter.labels, settings.gpu_node_pool.card_mode
+    names = [one.name for one in catalogue().metrics if one.exported_under(labels) and mode in one.card_modes]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _target(
+    use: MetricTarget, exposed: ExposedMetric, key: str, service: Service, index: int, settings: Settings
+) -> Iterator[Finding]:
+    target_key, target = f"{key}.target", use.target
+    highest, unit = _highest(exposed, service)
+    if target > highest:
+        yield Finding(
+            f"{target_key} is {target:f}, which {exposed.name} never reaches: with the rules "
+            f"{settings.metrics_adapter.rules!r} it is at most {highest:f}{unit}.",
+            (target_key, f"{key}.name", f"{key}.aggregation", _RULES),
+        )
+        return
+    if exposed.metric.unit != "MiB":
+        return
+    memory, whose, keys = _memory_of_a_pod(service, f"services[{index}]", settings)
+    if memory is not None and target > memory:
+        yield Finding(
+            f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.",
+            (target_key, f"{key}.name", *keys),
+        )
+
+
+def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
+    metric, highest = exposed.metric, exposed.range[1]
+    # The guide's own rules give the ratio as 0..1.
+    unit = f" {metric.unit}" if highest == metric.range[1] else ""
+    cards = service.gpus if exposed.aggregation == "sum" and not metric.ratio else 1
+    return Decimal(str(highest * cards)).normalize() + 0, unit
+
+
+def _memory_of_a_pod(service: Service, key: str, settings: Settings) -> tuple[int | None, str, tuple[str, ...]]:
+    """MiB that a pod can use, whose they are, and the settings that say so; None where no table knows it."""
+    if service.gpu_memory_gib:
+        return service.gpu_memory_gib * 1024, "a pod is given", (f"{key}.gpuMemoryGiB",)
+    largest = gpu_memory_mib(settings.gpu_node_pool.instance_types)
+    memory = largest * service.gpus if largest else None
+    return memory, "the GPUs of a pod have", (_TYPES, f"{key}.gpus")
+
+
+def _engine(metric: GpuMetric, key: str, service: Service, index: int) -> Iterator[Finding]:
+    engine = re.search("vllm|sglang", service.image)
+    if metric.level == "engine" or not engine:
+        return
+    own = [one.name for one in catalogue().metrics if one.name.startswith(engine[0])]
+    yield Finding(
+        f"{key}.name is {metric.name!r}, and the image {service.image} looks like {engine[0]}, which fills the GPU's "
+        f"memory at its start and keeps the GPU busy at any load: consider {' or '.join(own)}.",
+        (f"{key}.name", f"services[{index}].image"),
+        "warning",
+    )

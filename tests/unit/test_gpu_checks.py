@@ -1,0 +1,132 @@
+"""Whether services and budget fit the pool, in each card mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoscaling.settings import SettingsError, parse, warnings
+
+V100 = "ecs.gn6v-c8g1.2xlarge"
+"""One V100 of 16 GiB."""
+
+
+def settings(pool: dict[str, Any] | None = None, *services: dict[str, Any], **more: Any) -> dict[str, Any]:
+    named = [
+        {"name": f"s{index}", "image": "registry.example/s:1", "autoscaler": {"maxReplicas": 2}, **service}
+        for index, service in enumerate(services or ({},))
+    ]
+    return {
+        "region": "cn-hangzhou",
+        "cluster": {"id": "c1"},
+        "gpuNodePool": {"instanceTypes": [V100], "size": 4, **(pool or {})},
+        "services": named,
+        **more,
+    }
+
+
+def fault(config: dict[str, Any]) -> str:
+    with pytest.raises(SettingsError) as raised:
+        parse(config)
+    [sentence] = raised.value.faults
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("mode", "asks", "sentence"),
+    [
+        ("exclusive", {"gpuMemoryGiB": 4}, "services[0].gpuMemoryGiB can't be set with gpuNodePool.cardMode exclusive"),
+        ("exclusive", {"migProfile": "1g.10gb"}, "services[0].migProfile can't be set with"),
+        ("cgpu", {}, "services[0].gpuMemoryGiB is missing: with gpuNodePool.cardMode cgpu set it."),
+        ("cgpu", {"gpuMemoryGiB": 4, "gpus": 1}, "services[0].gpus can't be set with gpuNodePool.cardMode cgpu"),
+        ("share", {"gpuMemoryGiB": 4, "gpuCorePercent": 30}, "services[0].gpuCorePercent can't be set with"),
+        ("core_mem", {"gpuMemoryGiB": 4}, "services[0].gpuCorePercent is missing: with gpuNodePool.cardMode core_mem"),
+        ("cgpu", {"gpuMemoryGiB": 17}, "services[0].gpuMemoryGiB is 17, but a card of the pool has 16 GiB: lower it."),
+    ],
+)
+def test_a_pod_asks_as_its_cards_are_given(mode: str, asks: dict[str, Any], sentence: str) -> None:
+    assert sentence in fault(settings({"cardMode": mode}, asks))
+
+
+def test_shared_cards_hold_as_much_memory_and_computing_power_as_they_have() -> None:
+    half = {"gpuMemoryGiB": 8}
+    assert parse(settings({"cardMode": "cgpu", "size": 2}, half, half)), "4 x 8 GiB on 2 x 16"
+    assert fault(settings({"cardMode": "cgpu", "size": 1}, half, half)) == (
+        "services can ask for 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool offers at most "
+        "16 (1 nodes x 1 cards x 16): raise the pool or lower maxReplicas."
+    )
+    greedy = {"gpuMemoryGiB": 1, "gpuCorePercent": 60}
+    assert "120 percent of GPUs" in fault(settings({"cardMode": "core_mem", "size": 1}, greedy))
+
+
+@pytest.mark.parametrize("budget", [{"maxGpus": 3}, {"maxGpus": 1}])
+def test_a_pool_that_can_grow_beyond_the_gpus_of_the_budget_is_refused(budget: dict[str, Any]) -> None:
+    # Two services of two replicas on one pool of 4: 4 GPUs, and not 4 for each.
+    config = settings(None, {}, {}, budget=budget)
+    assert fault(config) == (
+        f"budget.maxGpus is {budget['maxGpus']}, but gpuNodePool can grow to 4 GPUs (4 nodes x 1 of {V100}): lower the "
+        "pool or raise maxGpus."
+    )
+    assert parse(config | {"budget": {"maxGpus": 4}})
+
+
+def test_the_cost_is_that_of_the_dearest_type_on_every_node() -> None:
+    types = {"instanceTypes": [V100, "ecs.gn6i-c4g1.xlarge"]}
+    prices = {V100: 26.46, "ecs.gn6i-c4g1.xlarge": 11.63}
+    config = settings(types, budget={"maxHourlyCost": 100, "hourlyPrices": prices})
+    assert fault(config) == (
+        f"budget.maxHourlyCost is 100, but gpuNodePool can cost 105.84 an hour (4 nodes x 26.46 of {V100}): lower the "
+        "pool or raise maxHourlyCost."
+    )
+    config["budget"]["maxHourlyCost"] = "105.84"
+    assert parse(config)
+
+
+def test_no_price_is_guessed() -> None:
+    assert fault(settings(budget={"maxHourlyCost": 100})) == (
+        f"budget.maxHourlyCost is 100, and budget.hourlyPrices has no price of {V100}: add it, since no price is "
+        "guessed."
+    )
+
+
+def test_a_price_without_use_is_told() -> None:
+    prices = {V100: 10, "ecs.gn6v-c8g1.2xlarg": 10}
+    sentence = fault(settings(budget={"maxHourlyCost": 100, "hourlyPrices": prices}))
+    assert sentence.endswith(f"which gpuNodePool.instanceTypes has not: did you mean {V100}?")
+    assert "maxHourlyCost is not: set it, or remove" in fault(settings(budget={"hourlyPrices": {V100: 10}}))
+
+
+def test_a_ceiling_on_gpus_that_cannot_be_counted_is_no_ceiling() -> None:
+    config = settings({"instanceTypes": ["ecs.gn99.xlarge"]}, budget={"maxGpus": 4})
+    assert "the GPUs of ecs.gn99.xlarge can't be counted: set gpuNodePool.gpusPerNode" in fault(config)
+    config["gpuNodePool"]["gpusPerNode"] = 1
+    assert parse(config)
+
+
+@pytest.mark.case("E1")
+def test_one_type_in_one_zone_is_a_warning() -> None:
+    [warning] = warnings(parse(settings({"vswitchIds": ["vsw-aaa"], "instanceTypes": ["ecs.gn6i-c4g1.xlarge"]})))
+    assert warning.startswith("gpuNodePool has one type in one zone (ecs.gn6i-c4g1.xlarge in vsw-aaa)")
+    assert not warnings(parse(settings({"vswitchIds": ["vsw-aaa", "vsw-bbb"]})))
+
+
+@pytest.mark.case("E1")
+def test_a_type_without_gpus_is_refused() -> None:
+    types = ["ecs.gn6i-c4g1.xlarge", "ecs.g7.xlarge"]
+    assert "has ecs.g7.xlarge, which has no GPU" in fault(settings({"instanceTypes": types}))
+
+
+@pytest.mark.case("D1")
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"requests": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 1}},
+        {"limits": {"nvidia.com/gpu": 0.5}},
+        {},
+    ],
+)
+def test_gpus_can_only_be_asked_for_as_whole_ones_in_limits(resources: dict[str, Any]) -> None:
+    assert fault(settings(None, {"resources": resources})).startswith("services[0].resources is no setting:")
+    assert "services[0].gpus is 0.5" in fault(settings(None, {"gpus": 0.5}))
