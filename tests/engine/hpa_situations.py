@@ -132,7 +132,9 @@ class Generator:
         autoscaler = self._autoscaler(windows=(0, 1, 8, 20, 600), periods=(1, 8, 20, 600))
         loads = [load for _ in range(4) for load in [self._load(autoscaler)] * pick.randint(1, 2)]
         syncs = [Sync(pods, self._samples(load, pods, absurd=False)) for load in loads]
-        situation = Situation(autoscaler, max(self._replicas(autoscaler), 1), sync_seconds, tuple(syncs))
+        # From 0 replicas the metrics are never read; twice 2**30 of them is a number below 0, which the API refuses.
+        replicas = min(max(self._replicas(autoscaler), 1), 1000)
+        situation = Situation(autoscaler, replicas, sync_seconds, tuple(syncs))
         if situation.starts_within_limits:
             return situation
         return replace(

@@ -23,7 +23,7 @@ def test_every_decision_in_generated_situations_is_that_of_kubernetes_own_contro
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=300,
+        timeout=600,
     )
     observed = [[_observed(sync) for sync in json.loads(line)] for line in answered.stdout.splitlines()]
     differing = []
