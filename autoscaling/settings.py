@@ -114,9 +114,11 @@ def _touches(keys: Collection[str], others: Collection[str]) -> bool:
 
 def _shown(finding: Finding, settings: Settings, encrypted: Collection[str]) -> str:
     """Its sentence, or another one where it has a value that is encrypted in the stack's file."""
-    values = dict(_values(settings.model_dump(mode="json", by_alias=True), [Alternative(Settings)], ()))
-    hidden = [text for key, text in values.items() if any(within(key, outer) for outer in encrypted)]
-    if not _touches(finding.keys, encrypted) or not any(text in finding.sentence for text in hidden):
+    if not _touches(finding.keys, encrypted):
+        return finding.sentence
+    values = _values(settings.model_dump(mode="json", by_alias=True), [Alternative(Settings)], ())
+    hidden = [text for key, text in values if any(within(key, outer) for outer in encrypted)]
+    if not any(text in finding.sentence for text in hidden):
         return finding.sentence
     keys = f"{', '.join(finding.keys[:-1])} and {finding.keys[-1]}" if len(finding.keys) > 1 else finding.keys[0]
     wrong = "do not go together" if finding.severity == "error" else "may not go together"
