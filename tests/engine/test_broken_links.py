@@ -11,9 +11,9 @@ import pytest
 import yaml
 from kubernetes import client
 from pulumi import automation
+from tests.engine.prometheus import configured
 
 from tests.engine.conftest import Rehearsal
-from tests.engine.prometheus import configured
 from verify import broken_link
 
 ADAPTER = "ack-alibaba-cloud-metrics-adapter"
@@ -61,6 +61,24 @@ def other_owner(rehearsal: Rehearsal) -> Iterator[None]:
 
 
 @contextmanager
+def wrong_port(rehearsal: Rehearsal) -> Iterator[None]:
+    api = client.ApiregistrationV1Api(rehearsal.api)
+    port = api.read_api_service(REGISTRATION).spec.service.port
+    api.patch_api_service(REGISTRATION, {"spec": {"service": {"port": port + 1}}})
+    yield
+    api.patch_api_service(REGISTRATION, {"spec": {"service": {"port": port}}})
+
+
+@contextmanager
+def second_hpa(rehearsal: Rehearsal) -> Iterator[None]:
+    autoscaling = client.AutoscalingV2Api(rehearsal.api)
+    spec = autoscaling.read_namespaced_horizontal_pod_autoscaler("gpu-hpa", "default").spec
+    autoscaling.create_namespaced_horizontal_pod_autoscaler("default", {"metadata": {"name": "other"}, "spec": spec})
+    yield
+    autoscaling.delete_namespaced_horizontal_pod_autoscaler("other", "default")
+
+
+@contextmanager
 def no_rule(rehearsal: Rehearsal) -> Iterator[None]:
     core, name = client.CoreV1Api(rehearsal.api), f"{ADAPTER}-config"
     text = core.read_namespaced_config_map(name, SYSTEM).data["config.yaml"]
@@ -102,6 +120,16 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     [
         (adapter_down, "custom metrics API: the adapter is down: no pod runs behind kube-system/"),
         (other_owner, "custom metrics API: it belongs to monitoring/prometheus-adapter, not to kube-system/"),
+        pytest.param(
+            wrong_port,
+            "custom-service is not available (ServicePortError: ",
+            marks=pytest.mark.case("F3"),
+        ),
+        pytest.param(
+            second_hpa,
+            "are controlled by multiple HPAs: [default/gpu-hpa default/other]): delete the other HPA",
+            marks=pytest.mark.case("C5"),
+        ),
         (no_rule, f"no rule of the adapter exposes {METRIC}"),
         (no_ready_pod, f"pods of default/{SERVICE}: 0 Ready of 1"),
         (
@@ -125,7 +153,17 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
             f"other labels: {METRIC} has no NamespaceName and no PodName",
         ),
     ],
-    ids=["adapter-down", "other-owner", "no-rule", "no-ready-pod", "no-exporter", "no-series", "other-labels"],
+    ids=[
+        "adapter-down",
+        "other-owner",
+        "wrong-port",
+        "second-hpa",
+        "no-rule",
+        "no-ready-pod",
+        "no-exporter",
+        "no-series",
+        "other-labels",
+    ],
 )
 def test_the_broken_link_is_named_and_mended(rehearsal: Rehearsal, fault: Any, sentence: str) -> None:
     with fault(rehearsal):
