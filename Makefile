@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down verify check-exporter bench test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down check verify check-exporter bench test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -20,6 +20,10 @@ rehearse-up: $(READY) ## start a rehearsal cloud and keep it up, for pulumi and 
 
 rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
 	@$(PYTHON) -m rehearsal down
+
+check: $(READY) ## check the settings of a stack, without engine or cloud: make check STACK=dev
+	@test -n "$(STACK)" || { echo "Say which stack: make check STACK=dev" >&2; exit 2; }
+	@$(PYTHON) -m autoscaling.check --stack "$(STACK)"
 
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
@@ -40,10 +44,11 @@ test: $(READY) ## run all tests
 test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
 	@$(PYTHON) -m pytest tests/unit -n auto
 
-lint: $(READY) ## check format, style, types, and the files that CI reads
+lint: $(READY) ## check format, style, types, the rehearsed settings, and the files that CI reads
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) -m autoscaling.check --stack rehearsal
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
@@ -51,7 +56,7 @@ format: $(READY) ## format the code
 	@$(PYTHON) -m ruff format .
 	@$(PYTHON) -m ruff check --fix .
 
-docs: $(READY) ## write the tables of README.md and the keys of Pulumi.yaml from the models
+docs: $(READY) ## write the tables of README.md, the keys of Pulumi.yaml and the schema from the models
 	@$(PYTHON) -m autoscaling.reference
 
 tools: $(READY) ## build the engine's tools from source, once
@@ -59,7 +64,7 @@ tools: $(READY) ## build the engine's tools from source, once
 
 clean: ## remove what this checkout made (the built tools stay in the cache folder)
 	@if test -e $(READY); then $(PYTHON) -m rehearsal down; fi
-	@rm -rf build .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 build/tmp:
 	@mkdir -p build/tmp

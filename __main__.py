@@ -4,7 +4,6 @@ import pulumi
 import pulumi_alicloud as alicloud
 
 from autoscaling.outputs import check_commands, metric_resources
-from autoscaling.settings import SettingsError, parse, warnings
 from autoscaling.settings_model import duration_seconds
 from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.cluster import AckCluster, AckClusterArgs
@@ -13,21 +12,22 @@ from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.inference_service import InferenceService, InferenceServiceArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.pipeline_proof import prove_pipeline
+from components.preflight import no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
-from components.stack_config import stack_values
+from components.stack_config import stack_settings
 
-try:
-    settings = parse(stack_values())
-except SettingsError as error:
-    raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml can't be used:\n{error}") from None
-for sentence in warnings(settings):
-    pulumi.log.warn(sentence)
+settings = stack_settings()
 
 account = alicloud.Provider("alicloud", region=settings.region)
 cloud = pulumi.ResourceOptions(providers=[account])
 
 api = settings.cluster.autoscaling_api
-cluster_args = AckClusterArgs(cluster_id=settings.cluster.id, region=settings.region, autoscaling_api=api)
+cluster_args = AckClusterArgs(
+    cluster_id=settings.cluster.id,
+    region=settings.region,
+    autoscaling_api=api,
+    preflight=no_other_owners(settings.services),
+)
 cluster = AckCluster("cluster", cluster_args, cloud)
 
 nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
@@ -39,6 +39,7 @@ prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 adapter_args = MetricsAdapterArgs(
     chart=settings.metrics_adapter.chart,
     prometheus_url=prometheus.http_api_url,
+    prometheus_authorization=settings.prometheus.auth.authorization,
     rules=settings.adapter_rules,
     relist_interval=settings.metrics_adapter.relist_interval,
 )

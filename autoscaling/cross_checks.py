@@ -10,6 +10,7 @@ from autoscaling.extra_rule_checks import extra_rule_findings
 from autoscaling.findings import Finding
 from autoscaling.gpu_checks import gpu_findings
 from autoscaling.metric_checks import metric_findings
+from autoscaling.prometheus_checks import prometheus_findings
 from autoscaling.settings_model import Service, Settings, duration_seconds
 
 
@@ -26,6 +27,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield from metric_findings(settings)
     own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
     yield from extra_rule_findings(settings.metrics_adapter.extra_rules, own)
+    yield from prometheus_findings(settings)
 
 
 def _unique_names(settings: Settings) -> Iterator[Finding]:

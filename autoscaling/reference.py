@@ -1,4 +1,4 @@
-"""The tables of settings and metrics in README.md, and the keys in Pulumi.yaml, from the models: `make docs`."""
+"""What `make docs` writes from the models: tables in README.md, keys in Pulumi.yaml, and the schema of stacks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from pydantic.fields import FieldInfo
 
 from autoscaling.adapter_rules import RuleSet
 from autoscaling.card_modes import CARD_MODES
-from autoscaling.faults import aliases, limits, models
+from autoscaling.config_values import PROJECT
 from autoscaling.gpu_metrics import GpuMetric, catalogue
+from autoscaling.model_keys import aliases, alternatives, models
 from autoscaling.settings_model import Settings
+from autoscaling.stack_schema import STACK_SCHEMA, stack_schema_text
+from autoscaling.wording import limits
 
 _CHECKOUT = Path(__file__).parents[1]
 _LONGEST_LIST = 4
@@ -24,14 +27,14 @@ _LONGEST_LIST = 4
 
 
 def documents() -> dict[Path, str]:
-    """Each file with a part that is written from the models, as it should be."""
+    """Each file that is written from the models, in part or as a whole, as it should be."""
     readme, project = _CHECKOUT / "README.md", _CHECKOUT / "Pulumi.yaml"
     tables = {"settings": settings_table(), "metrics": metrics_table()}
     text = readme.read_text()
     for name, table in tables.items():
         text = replaced(text, f"<!-- {name}: written by make docs -->", table, f"<!-- end of {name} -->")
     keys = replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys")
-    return {readme: text, project: keys}
+    return {readme: text, project: keys, STACK_SCHEMA: stack_schema_text()}
 
 
 def settings_table() -> str:
@@ -71,7 +74,7 @@ def config_keys() -> str:
         if not field.is_required():
             # An engine without a default calls for a value.
             key["default"] = {} if isinstance(field.default, BaseModel) else field.default
-        keys[f"ackgpu:{field.alias}"] = key
+        keys[f"{PROJECT}:{field.alias}"] = key
     text = yaml.safe_dump(keys, allow_unicode=True, sort_keys=False, width=1000)
     return "\n".join(f"  {line}" for line in text.splitlines())
 
@@ -110,7 +113,8 @@ def _allowed(field: FieldInfo) -> str:
         return "`true`, `false`"
     if Decimal in kinds:
         return "above 0"
-    return limits(field).removeprefix("from ").removeprefix("of ") if int in kinds else ""
+    metadata = [one for each in alternatives(field.annotation, field.metadata) for one in each.metadata]
+    return limits(metadata).removeprefix("from ").removeprefix("of ") if int in kinds else ""
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
@@ -170,7 +174,7 @@ def replaced(text: str, begin: str, body: str, end: str) -> str:
 def main() -> None:
     """Write what differs."""
     for path, text in documents().items():
-        if path.read_text() != text:
+        if not path.exists() or path.read_text() != text:
             path.write_text(text)
             print(f"{path.name}: written")
 

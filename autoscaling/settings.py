@@ -2,62 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
 
+from autoscaling.config_values import PROJECT, setting_values, strangers
 from autoscaling.cross_checks import findings
-from autoscaling.faults import key_of, sentence_of, without_faults
+from autoscaling.faults import Fault, faults_of, without_faults
 from autoscaling.findings import Finding
+from autoscaling.model_keys import Alternative, Location, aliases, inside, key_of, within
+from autoscaling.prometheus_checks import plain_secrets
 from autoscaling.settings_model import Settings
 
-__all__ = ["Settings", "SettingsError", "parse", "warnings"]
+__all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 
 
 class SettingsError(Exception):
     """Every fault of a stack's configuration, one sentence a line."""
 
-    def __init__(self, faults: list[str]) -> None:
+    def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join(faults))
-        self.faults = faults
+        self.faults = list(faults)
 
 
-def parse(values: Mapping[str, Any]) -> Settings:
-    """Check a stack's values.
+def parse_config(
+    config: Mapping[str, str],
+    *,
+    project: str = PROJECT,
+    encrypted: Collection[str] | None = None,
+    unknown: Collection[str] = (),
+) -> Settings:
+    """Check a stack's configuration as the engine hands it to a program.
 
     Args:
-        values: key to value, keys without the project's namespace, structured values already decoded.
+        config: key with its namespace to text; maps and lists as JSON.
+        project: the namespace of the settings.
+        encrypted: as for `parse`.
+        unknown: as for `parse`.
 
     Raises:
         SettingsError: with one sentence for each fault.
     """
-    told: dict[str, str] = {}
+    values = setting_values(config, project)
+    strange = strangers(config, list(aliases(Settings)), project)
+    unknown = {*unknown, *(meant for meant in strange.values() if meant not in values)}
+    try:
+        settings = parse(values, encrypted=encrypted, unknown=unknown)
+    except SettingsError as error:
+        raise SettingsError([*strange, *error.faults]) from None
+    if strange:
+        raise SettingsError(list(strange))
+    return settings
+
+
+def parse(
+    values: Mapping[str, Any], *, encrypted: Collection[str] | None = None, unknown: Collection[str] = ()
+) -> Settings:
+    """Check a stack's values.
+
+    Args:
+        values: key to value, keys without the project's namespace, structured values already decoded.
+        encrypted: keys with an encrypted value in them, such as `services`: nothing in them is shown; None: not known.
+        unknown: keys whose values only the engine can read: they are taken for right.
+
+    Raises:
+        SettingsError: with one sentence for each fault.
+    """
+    faults: list[Fault] = []
     try:
         settings = Settings.model_validate(dict(values))
     except ValidationError as error:
-        faults = error.errors()
-        told = {key_of(fault["loc"]): sentence_of(fault) for fault in faults}
+        faults = faults_of(error, encrypted or ())
+        meant = {fault.meant for fault in faults}
+        known = [
+            fault.sentence
+            for fault in faults
+            if not _touches([fault.key], unknown) and not (fault.missing and fault.key in meant)
+        ]
         try:
             settings = Settings.model_validate(without_faults(values, faults))
         except ValidationError:
-            raise SettingsError(list(told.values())) from None
-    found = [one for one in findings(settings) if one.severity == "error" and not _rests_on(one, told)]
-    sentences = [*told.values(), *(one.sentence for one in found)]
+            raise SettingsError(known) from None
+    else:
+        known = []
+    doubtful = [*(fault.key for fault in faults), *unknown]
+    found = [one for one in findings(settings) if one.severity == "error"]
+    found += plain_secrets(settings, encrypted) if encrypted is not None else []
+    sentences = [*known, *(_shown(one, settings, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
     if sentences:
         raise SettingsError(sentences)
     return settings
 
 
-def warnings(settings: Settings) -> list[str]:
-    """What the user should know of settings that can be used, one sentence each."""
-    return [one.sentence for one in findings(settings) if one.severity == "warning"]
+def warnings(settings: Settings, *, encrypted: Collection[str] = (), unknown: Collection[str] = ()) -> list[str]:
+    """What the user should know of settings that can be used, one sentence each.
+
+    Args:
+        settings: they passed `parse`.
+        encrypted: as for `parse`.
+        unknown: as for `parse`.
+    """
+    found = (one for one in findings(settings) if one.severity == "warning")
+    return [_shown(one, settings, encrypted) for one in found if not _touches(one.keys, unknown)]
 
 
-def _rests_on(finding: Finding, faulty: Mapping[str, str]) -> bool:
-    """Whether the finding read a value that is already told to be wrong."""
-    return any(_within(key, other) or _within(other, key) for key in finding.keys for other in faulty)
+def _touches(keys: Collection[str], others: Collection[str]) -> bool:
+    """Whether something read a value that is among the others, inside one of them, or around it."""
+    return any(within(key, other) or within(other, key) for key in keys for other in others)
 
 
-def _within(key: str, outer: str) -> bool:
-    return key.startswith(outer) and key[len(outer) : len(outer) + 1] in ("", ".", "[")
+def _shown(finding: Finding, settings: Settings, encrypted: Collection[str]) -> str:
+    """Its sentence, or another one where it has a value that is encrypted in the stack's file."""
+    values = dict(_values(settings.model_dump(mode="json", by_alias=True), [Alternative(Settings)], ()))
+    hidden = [text for key, text in values.items() if any(within(key, outer) for outer in encrypted)]
+    if not _touches(finding.keys, encrypted) or not any(text in finding.sentence for text in hidden):
+        return finding.sentence
+    keys = f"{', '.join(finding.keys[:-1])} and {finding.keys[-1]}" if len(finding.keys) > 1 else finding.keys[0]
+    wrong = "do not go together" if finding.severity == "error" else "may not go together"
+    return f"{keys} {wrong}; why is not shown, since one of them is encrypted."
+
+
+def _values(value: Any, spot: Sequence[Alternative], location: Location) -> Iterator[tuple[str, str]]:
+    """Key and text of each value but those of a few that everybody knows."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for part, item in items:
+        yield from _values(item, inside(spot, part) or (), (*location, part))
+    if isinstance(value, str | int | float) and not any(get_origin(one.annotation) is Literal for one in spot):
+        yield key_of(location), str(value)

@@ -8,16 +8,27 @@ required field is also its stand-in where the user's value is wrong, so that the
 
 from __future__ import annotations
 
+import base64
 import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from autoscaling.adapter_rules import Rule, RulePreset, RuleSet
 from autoscaling.card_modes import CardModeName
 from autoscaling.extra_rules import ExtraRule
+from autoscaling.forms import DATE_TEXT, Form
 from autoscaling.gpu_metrics import Aggregation, LabelPreset, catalogue
 from autoscaling.versions import ADAPTER_CHART
 
@@ -61,34 +72,22 @@ def _plain_number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def _filled_in(value: str) -> str:
-    if value.startswith("<"):
-        raise ValueError("fill it in")
-    return value
-
-
-def _dns_label(value: str) -> str:
-    if len(value) > 63 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", value):
-        raise ValueError(
-            "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends"
-        )
-    return value
-
-
-def _service_name(value: str) -> str:
-    longest = 63 - len(SERVICE_SUFFIX)
-    if len(value) > longest or not value[0].isalpha():
-        raise ValueError(
-            f"the Service {value}{SERVICE_SUFFIX} needs a name that starts with a letter and has at most {longest} "
-            f"characters before {SERVICE_SUFFIX}"
-        )
-    return value
-
-
-def _instance_type(value: str) -> str:
-    if not re.fullmatch(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", value):
-        raise ValueError("an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
-    return value
+_FILLED_IN = Form(rf"(?!<|{DATE_TEXT})[\s\S]+", "a text is expected that is filled in")
+_DNS_LABEL = Form(
+    r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+    "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+)
+_LONGEST_SERVICE_NAME = 63 - len(SERVICE_SUFFIX)
+_SERVICE_NAME = Form(
+    rf"[a-z]([-a-z0-9]{{0,{_LONGEST_SERVICE_NAME - 2}}}[a-z0-9])?",
+    f"the Service <name>{SERVICE_SUFFIX} needs a name that starts with a letter and has at most "
+    f"{_LONGEST_SERVICE_NAME} characters before {SERVICE_SUFFIX}",
+)
+_INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
+_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb", "a MIG profile looks like 1g.10gb")
+_DURATION = Form(r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?", "a duration such as 30s or 1m is expected")
+_HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
+_PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
 
 
 def duration_seconds(text: str) -> int:
@@ -97,9 +96,7 @@ def duration_seconds(text: str) -> int:
     Raises:
         ValueError: it is not written so.
     """
-    match = re.fullmatch(r"(?=\d)(?:(\d+)m)?(?:(\d+)s)?", text)
-    if match is None:
-        raise ValueError("a duration such as 30s or 1m is expected")
+    match = _DURATION.matched(text)
     return int(match[1] or 0) * 60 + int(match[2] or 0)
 
 
@@ -127,21 +124,17 @@ def _startup_time(value: str) -> str:
     return value
 
 
-def _mig_profile(value: str) -> str:
-    if not re.fullmatch(r"\d+g\.\d+gb", value):
-        raise ValueError("a MIG profile looks like 1g.10gb")
+def _header_part(value: SecretStr) -> SecretStr:
+    _HEADER_PART.matched(value.get_secret_value())
     return value
 
 
-def _path(value: str) -> str:
-    if not value.startswith("/"):
-        raise ValueError("a path starts with /, such as /predict?query=Music")
-    return value
-
-
-Text = Annotated[str, Field(min_length=1), AfterValidator(_filled_in)]
-Name = Annotated[str, AfterValidator(_filled_in), AfterValidator(_dns_label)]
-InstanceTypeName = Annotated[str, AfterValidator(_filled_in), AfterValidator(_instance_type)]
+Text = Annotated[str, Field(min_length=1), _FILLED_IN]
+Name = Annotated[str, _DNS_LABEL]
+InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
+Duration = Annotated[str, _DURATION]
+Secret = Annotated[SecretStr, AfterValidator(_header_part)]
+"""Encrypted in the stack's file, and no part of any message."""
 Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
 Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
@@ -209,13 +202,37 @@ class GpuNodePool(_Model):
     system_disk: SystemDisk = SystemDisk()
 
 
+class PrometheusAuth(_Model):
+    """How the adapter authenticates: an instance of V1 takes a token or nothing, one of V2 needs an AccessKey."""
+
+    type: Literal["none", "token", "basic"] = "none"
+    """`token` for an instance of V1 for which one was generated, `basic` for one of V2."""
+    token: Secret | None = None
+    """The instance's token; encrypted, by `pulumi config set --secret --path prometheus.auth.token`."""
+    access_key_id: Text | None = None
+    """AccessKey ID of a RAM user with the policy `AliyunPrometheusMetricReadAccess`."""
+    access_key_secret: Secret | None = None
+    """Its AccessKey secret; encrypted, by `pulumi config set --secret --path prometheus.auth.accessKeySecret`."""
+
+    @property
+    def authorization(self) -> str | None:
+        """Value of the HTTP header `Authorization`, a secret; None where there is none to send."""
+        if self.type == "token" and self.token:
+            return self.token.get_secret_value()
+        if self.type == "basic" and self.access_key_id and self.access_key_secret:
+            pair = f"{self.access_key_id}:{self.access_key_secret.get_secret_value()}"
+            return f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return None
+
+
 class Prometheus(_Model):
     """Who owns the cluster's Managed Prometheus."""
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
     """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
-    scrape_interval: Annotated[str, AfterValidator(_scrape_interval)] = "30s"
+    scrape_interval: Annotated[Duration, AfterValidator(_scrape_interval)] = "30s"
     """How often it reads the GPU exporter; the adapter must look for series half as often, or less."""
+    auth: PrometheusAuth = PrometheusAuth()
 
 
 class MetricsAdapter(_Model):
@@ -232,14 +249,14 @@ class MetricsAdapter(_Model):
     """Rules of your own, after those: see below."""
     idle_as_zero: bool = False
     """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
-    relist_interval: Annotated[str, AfterValidator(_relist_interval)] = "1m"
+    relist_interval: Annotated[Duration, AfterValidator(_relist_interval)] = "1m"
     """How often the adapter looks for new series, such as 1m; from twice Prometheus' scrape interval to 20m."""
 
 
 class Probe(_Model):
     """A request by which `verify` sees that the service works."""
 
-    path: Annotated[str, AfterValidator(_path)] = "/predict?query=Music"
+    path: Annotated[str, _PATH] = "/predict?query=Music"
     """Path of the request by which `make verify` sees that the service works."""
     answer: Text = "PlayMusic"
     """What it answers."""
@@ -327,7 +344,7 @@ class Autoscaler(_Model):
 class Service(_Model):
     """An inference service: Deployment, Service of type LoadBalancer, and HPA."""
 
-    name: Annotated[Name, AfterValidator(_service_name), Field(examples=["service"])]
+    name: Annotated[Name, _SERVICE_NAME, Field(examples=["service"])]
     """Name of the Deployment; the Service is `<name>-svc`."""
     namespace: Name = "default"
     """Namespace of the service."""
@@ -345,9 +362,9 @@ class Service(_Model):
     """GiB of a shared card's memory for each pod; with `cgpu`, `share` and `core_mem`."""
     gpu_core_percent: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=100)] | None = None
     """Percent of a shared card's computing power for each pod; with `core_mem`."""
-    mig_profile: Annotated[str, AfterValidator(_mig_profile)] | None = None
+    mig_profile: Annotated[str, _MIG_PROFILE] | None = None
     """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
-    startup_time: Annotated[str, AfterValidator(_startup_time)] | None = None
+    startup_time: Annotated[Duration, AfterValidator(_startup_time)] | None = None
     """How long a pod takes to become Ready, such as 90s; no scale-down window may be shorter."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
@@ -388,7 +405,7 @@ class Settings(_Model):
     budget: Budget = Budget()
     services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
     """The inference services, as a list."""
-    wait_for_metrics: Annotated[str, AfterValidator(_wait)] = "5m"
+    wait_for_metrics: Annotated[Duration, AfterValidator(_wait)] = "5m"
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""
 

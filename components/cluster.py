@@ -11,6 +11,7 @@ import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.versions import KUBERNETES_MINORS
+from components.preflight import Preflight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,8 @@ class AckClusterArgs:
     region: str
     # version of the HPAs' API
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
+    # looks at what is in the cluster before anything is created
+    preflight: Preflight | None = None
 
 
 class AckCluster(pulumi.ComponentResource):
@@ -31,7 +34,7 @@ class AckCluster(pulumi.ComponentResource):
     """
 
     cluster_id: pulumi.Output[str]
-    """Known only once the cluster was found and runs."""
+    """Known only once the cluster was found, runs, and has passed the preflight: nothing is made in it before."""
     vswitch_ids: pulumi.Output[list[str]]
     """The cluster's own vSwitches."""
     kubeconfig: pulumi.Output[str]
@@ -44,11 +47,13 @@ class AckCluster(pulumi.ComponentResource):
         invoke = pulumi.InvokeOutputOptions(parent=self)
         found = alicloud.cs.get_clusters_output(ids=[args.cluster_id], enable_details=True, opts=invoke)
         cluster = found.clusters.apply(lambda clusters: _usable(clusters, args))
-        self.cluster_id = cluster.apply(lambda one: one.cluster_id)
+        found_id = cluster.apply(lambda one: one.cluster_id)
         self.vswitch_ids = cluster.apply(lambda one: list(one.vswitch_ids))
-        credential = alicloud.cs.get_cluster_credential_output(cluster_id=self.cluster_id, opts=invoke)
-        found_kubeconfig: pulumi.Output[str] = credential.kube_config.apply(_not_empty)
-        self.kubeconfig = pulumi.Output.secret(found_kubeconfig)
+        credential = alicloud.cs.get_cluster_credential_output(cluster_id=found_id, opts=invoke)
+        kubeconfig: pulumi.Output[str] = credential.kube_config.apply(_not_empty)
+        self.kubeconfig = pulumi.Output.secret(kubeconfig.apply(args.preflight) if args.preflight else kubeconfig)
+        passed = pulumi.Output.unsecret(self.kubeconfig.apply(bool))
+        self.cluster_id = passed.apply(lambda _: found_id)
         self.provider = kubernetes.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.kubeconfig,

@@ -11,7 +11,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2, v2beta1
 
+from autoscaling.other_owners import STACK_ANNOTATION
 from autoscaling.settings_model import ScaleDown, ScaleUp, Service
+from components.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,10 @@ class GpuAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         create = _create_v2 if args.api == "v2" else _create_v2beta1
-        self.autoscaler = create(f"{name}-hpa", args, pulumi.ResourceOptions(parent=self))
+        # One under another name is no HPA for a second: with two on the same pods Kubernetes lets none scale, and the
+        # old one would go only when the new one reads its metric.
+        options = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        self.autoscaler = create(f"{name}-hpa", args, options)
         self.register_outputs({})
 
 
@@ -115,7 +120,9 @@ def _create_v2beta1(
 
 
 def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
-    return kubernetes.meta.v1.ObjectMetaArgs(name=args.autoscaler_name, namespace=args.namespace)
+    return kubernetes.meta.v1.ObjectMetaArgs(
+        name=args.autoscaler_name, namespace=args.namespace, annotations={STACK_ANNOTATION: stack_name()}
+    )
 
 
 def _scaling_rules(scaling: ScaleUp | ScaleDown) -> v2.HPAScalingRulesArgs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -26,6 +27,8 @@ class MetricsAdapterArgs:
     chart: str
     # HTTP API address of Prometheus; a secret, kept one in the state
     prometheus_url: pulumi.Input[str]
+    # value of the header Authorization of each query; a secret, kept one in the state
+    prometheus_authorization: pulumi.Input[str] | None = None
     rules: Sequence[Rule]
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
@@ -58,6 +61,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                         "prometheus": {
                             "enabled": True,
                             "url": args.prometheus_url,
+                            **_headers(args.prometheus_authorization),
                             "logLevel": _LOG_LEVEL,
                             "metricsRelistInterval": args.relist_interval,
                             "adapter": {"rules": {"default": False, "custom": list(args.rules)}},
@@ -68,3 +72,10 @@ class MetricsAdapter(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
+
+
+def _headers(authorization: pulumi.Input[str] | None) -> dict[str, Any]:
+    # An absent key leaves the release of an instance without authentication as it is.
+    if authorization is None:
+        return {}
+    return {"prometheusHeader": [{"Authorization": pulumi.Output.secret(authorization)}]}

@@ -1,27 +1,48 @@
-"""The stack's configuration as plain values, for `autoscaling.settings`."""
+"""The stack's name, and its configuration as settings."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from pathlib import Path
 
 import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env
+from pulumi.runtime.config import CONFIG, get_config, get_config_env, get_config_secret_keys_env, is_config_secret
+
+from autoscaling.engine_yaml import Fault
+from autoscaling.settings import Settings, SettingsError, parse_config, warnings
+from autoscaling.stack_file import StackFile, read_stack_file
 
 
-def stack_values() -> dict[str, Any]:
-    """Each key of the project's namespace, without it; what is written as a map or a list is decoded."""
-    config = pulumi.Config()
-    prefix = f"{config.name}:"
-    names = [key.removeprefix(prefix) for key in {**get_config_env(), **CONFIG.get()} if key.startswith(prefix)]
-    return {name: _decoded(config.require(name)) for name in names}
+def stack_name() -> str:
+    """The project and the stack, as on the command line: `ackgpu/dev`."""
+    return f"{pulumi.get_project()}/{pulumi.get_stack()}"
 
 
-def _decoded(text: str) -> Any:
-    # The engine hands a map or list over as JSON, and everything else as it is.
-    if text[:1] not in ("{", "["):
-        return text
+def stack_settings() -> Settings:
+    """The configuration of the stack, checked; what the user should know of it is told.
+
+    Raises:
+        RunError: with every fault of it.
+    """
+    project = pulumi.get_project()
+    config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
+    of_the_host = set(get_config_secret_keys_env())
+    secret = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
+    path = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
+    # Where there is none, the values come from elsewhere.
+    file = read_stack_file(path) if path.exists() else StackFile(path.name)
+    encrypted = secret if file.environment else [one for key in secret for one in file.encrypted_in(key) or [key]]
+    faults = [_sentence(fault) for fault in file.faults]
     try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        settings = parse_config(config, project=project, encrypted=encrypted, unknown=file.doubtful)
+    except SettingsError as error:
+        faults += error.faults
+    if faults:
+        raise pulumi.RunError("\n".join([f"{path.name} can't be used:", *faults]))
+    for sentence in warnings(settings, encrypted=encrypted):
+        pulumi.log.warn(sentence)
+    return settings
+
+
+def _sentence(fault: Fault) -> str:
+    """Of what the engine passes over, or hands over as something else than it looks like."""
+    return f"line {fault.line}: {fault.sentence}" if fault.line else fault.sentence

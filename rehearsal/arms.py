@@ -22,7 +22,10 @@ def write_address(layout: Layout, cluster_id: str, region: str) -> None:
 
 
 def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) -> web.Application:
-    """Queries under the address are passed on; any other path, or a cluster without an instance, is refused."""
+    """Queries under the address are passed on.
+
+    Refused is any other path, a cluster without an instance, and an instance of V2 without its AccessKey.
+    """
     prefix = httpx.URL(layout.prometheus_api_url.read_text()).path
     upstream = f"http://{layout.address}:{PORTS.prometheus}"
 
@@ -30,8 +33,11 @@ def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) ->
         path = request.path.removeprefix(prefix)
         if path == request.path:
             raise web.HTTPForbidden(text="the token in the path is wrong\n")
-        if not store.has_prometheus():
+        cloud = store.read()
+        if cloud.prometheus() is None:
             raise web.HTTPNotFound(text="the cluster has no Prometheus instance\n")
+        if not cloud.admits(request.headers.get("Authorization", "")):
+            raise web.HTTPUnauthorized(text="the AccessKey may not read the instance\n")
         answer = await client.request(
             request.method, upstream + path, params=request.query, content=await request.read()
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
@@ -25,9 +25,20 @@ from rehearsal.processes import Processes
 _START_SECONDS = 60
 _SCRAPE_INTERVAL = "1s"
 
+_FRONT_PROXY = "front-proxy-client"
+"""Common name of the client certificate with which the API server comes to an extension server."""
 
-def start_control_plane(layout: Layout, tools: Path, processes: Processes) -> None:
+
+def start_control_plane(
+    layout: Layout, tools: Path, processes: Processes, controller_manager_flags: Sequence[str] = ()
+) -> None:
     """Start everything and return when the API server and Prometheus are ready.
+
+    Args:
+        layout: where its folders and addresses are.
+        tools: the folder of the executables.
+        processes: what starts and ends the children.
+        controller_manager_flags: of kube-controller-manager, instead of the rehearsal's or beside them.
 
     Raises:
         RehearsalError: a process ended, or was not ready within a minute.
@@ -38,7 +49,7 @@ def start_control_plane(layout: Layout, tools: Path, processes: Processes) -> No
     _start_etcd(layout, tools, processes, folder)
     _start_api_server(layout, tools, processes, folder)
     _wait_for_api_server(layout, folder, processes)
-    _start_controllers(layout, tools, processes, folder)
+    _start_controllers(layout, tools, processes, folder, controller_manager_flags)
     _start_prometheus(layout, tools, processes)
 
 
@@ -50,7 +61,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
     hosts = [layout.address, "localhost", "kubernetes.default.svc"]
     authority.issue("kube-apiserver", hosts=hosts).write(folder, "api-server")
     authority.issue("etcd", hosts=[layout.address]).write(folder, "etcd")
-    front_proxy.issue("front-proxy-client").write(folder, "front-proxy-client")
+    front_proxy.issue(_FRONT_PROXY).write(folder, "front-proxy-client")
     write_service_account_keys(folder)
     server = f"https://{layout.address}:{PORTS.api_server}"
     users = {
@@ -113,7 +124,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--requestheader-client-ca-file={folder / 'front-proxy-ca.crt'}",
-            "--requestheader-allowed-names=front-proxy-client",
+            f"--requestheader-allowed-names={_FRONT_PROXY}",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-username-headers=X-Remote-User",
@@ -127,7 +138,9 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
     )
 
 
-def _start_controllers(layout: Layout, tools: Path, processes: Processes, folder: Path) -> None:
+def _start_controllers(
+    layout: Layout, tools: Path, processes: Processes, folder: Path, controller_manager_flags: Sequence[str]
+) -> None:
     def own(name: str) -> list[str]:
         path = folder / f"{name}.kubeconfig"
         return [
@@ -151,6 +164,7 @@ def _start_controllers(layout: Layout, tools: Path, processes: Processes, folder
             "--horizontal-pod-autoscaler-sync-period=2s",
             "--node-monitor-grace-period=1h",
             "--profiling=false",
+            *controller_manager_flags,
         ],
     )
     processes.start(

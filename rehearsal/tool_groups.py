@@ -59,8 +59,8 @@ class Group:
     def key(self) -> str:
         """Name of the group's folder in the cache: another one as soon as anything that is built changes."""
         digest = hashlib.sha256()
-        for path in sorted([self.source / "go.mod", self.source / "go.sum", *self.source.glob("*.go")]):
-            digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+        for path in sorted([self.source / "go.mod", self.source / "go.sum", *self.source.rglob("*.go")]):
+            digest.update(f"{path.relative_to(self.source)}\0".encode() + path.read_bytes() + b"\0")
         digest.update(repr((sorted(self.binaries.items()), self.flags, self.beside, self.version)).encode())
         digest.update(f"{sys.platform} {platform.machine()}".encode())
         return f"{self.source.name}-{digest.hexdigest()[:16]}"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 from kubernetes import client
 
-from verify.cluster import BrokenLinkError, Cluster
+from verify.cluster import BrokenLinkError, Cluster, Pod
 
 ADAPTER_SERVICE = "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service"
 """Namespace and name of the Service that the vendor's chart registers."""
 
-_URL_ARGUMENT = "--prometheus-url="
+_URL_ARGUMENT, _HEADER_ARGUMENT = "--prometheus-url=", "--prometheus-header="
 
 Rule = dict[str, Any]
 
@@ -26,6 +26,8 @@ class Adapter:
 
     prometheus_url: str
     """A secret: its path holds a token."""
+    prometheus_headers: Mapping[str, str]
+    """Of each query; a secret."""
     rules: Sequence[Rule]
 
     def __repr__(self) -> str:
@@ -62,12 +64,11 @@ def series_name(rule: Rule) -> str | None:
     return found[0] if found else None
 
 
-def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adapter:
-    """Read the configuration of the pods behind a registration.
+def ready_pod(cluster: Cluster, registration: client.V1APIService) -> Pod:
+    """A pod behind a registration.
 
     Raises:
-        BrokenLinkError: there is no such pod, none is Ready, or its configuration is not where the vendor's chart and
-            upstream's put it.
+        BrokenLinkError: there is none, or none is Ready.
     """
     reference = registration.spec.service
     pods = cluster.pods_behind(reference.name, reference.namespace)
@@ -76,13 +77,28 @@ def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adap
     ready = [pod for pod in pods if pod.ready]
     if not ready:
         raise BrokenLinkError(f"the adapter is down: its pod {pods[0].name} is not Ready ({pods[0].reason})")
-    spec = ready[0].spec
-    arguments = [argument for container in spec.containers for argument in container.args or []]
-    url = next((one.removeprefix(_URL_ARGUMENT) for one in arguments if one.startswith(_URL_ARGUMENT)), None)
-    rules = _rules(cluster, spec, reference.namespace)
+    return ready[0]
+
+
+def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adapter:
+    """Read the configuration of a pod behind a registration.
+
+    Raises:
+        BrokenLinkError: there is no such pod, none is Ready, or its configuration is not where the vendor's chart and
+            upstream's put it.
+    """
+    pod = ready_pod(cluster, registration)
+    arguments = [argument for container in pod.spec.containers for argument in container.args or []]
+    url = next(_values(arguments, _URL_ARGUMENT), None)
+    headers = {name: value for name, _, value in (one.partition("=") for one in _values(arguments, _HEADER_ARGUMENT))}
+    rules = _rules(cluster, pod.spec, registration.spec.service.namespace)
     if url is None or rules is None:
-        raise BrokenLinkError(f"the configuration of the adapter's pod {ready[0].name} can't be read")
-    return Adapter(url, rules)
+        raise BrokenLinkError(f"the configuration of the adapter's pod {pod.name} can't be read")
+    return Adapter(url, headers, rules)
+
+
+def _values(arguments: Sequence[str], flag: str) -> Iterator[str]:
+    return (one.removeprefix(flag) for one in arguments if one.startswith(flag))
 
 
 def _rules(cluster: Cluster, spec: client.V1PodSpec, namespace: str) -> Sequence[Rule] | None:

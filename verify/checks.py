@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from urllib.parse import quote
@@ -9,7 +11,8 @@ from urllib.parse import quote
 import httpx
 from kubernetes import client
 
-from verify.adapter import ADAPTER_SERVICE, running_adapter
+from verify.adapter import ADAPTER_SERVICE, ready_pod, running_adapter
+from verify.availability import likely_cause
 from verify.cluster import BrokenLinkError, Cluster, decimal, selector
 from verify.diagnosis import why_no_value
 from verify.outputs import ServiceOutputs, StackOutputs
@@ -113,10 +116,22 @@ def _registration(outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
     available = next((condition for condition in conditions if condition.type == "Available"), None)
     if available is None or available.status != "True":
         # Which fails where the adapter is down.
-        running_adapter(cluster, registration)
-        reason = f"{available.reason}: {available.message}" if available else "no condition yet"
-        return False, f"{owner} is not available ({reason})"
+        ready_pod(cluster, registration)
+        if available is None:
+            return False, f"{owner} is not available (no condition yet)"
+        cause = likely_cause(available.message, _allowed_names(cluster))
+        said = f"{owner} is not available ({available.reason}: {available.message})"
+        return False, f"{said}: {cause}" if cause else said
     return True, f"available, served by {owner}"
+
+
+def _allowed_names(cluster: Cluster) -> list[str]:
+    """Common names of the control plane's client certificate, as the cluster publishes them; none: unknown or any."""
+    with contextlib.suppress(BrokenLinkError, KeyError, ValueError):
+        published = cluster.config_map("extension-apiserver-authentication", "kube-system")
+        names: list[str] = json.loads(published["requestheader-allowed-names"])
+        return names
+    return []
 
 
 def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
@@ -175,7 +190,8 @@ def _answer(service: ServiceOutputs) -> Step:
 def _hpa(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     status = cluster.hpa(service.hpa, service.namespace, [metric.name for metric in service.metrics])
     if not status.scaling_active:
-        return False, f"{status}, not active ({status.reason})"
+        observed = f"{status}, not active ({status.reason})"
+        return False, f"{observed}: delete the other HPA, with two none scales" if status.ambiguous else observed
     unread = [metric.name for metric in status.metrics if metric.reading is None]
     if unread:
         return False, f"{status}, {', '.join(unread)} was not read yet"

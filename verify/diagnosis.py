@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from verify.adapter import Adapter, Rule, exposed_name, series_name
-from verify.prometheus import PrometheusError, current_series
+from verify.prometheus import Prometheus, PrometheusError
 
 _LISTED = 8
 """Names that a sentence can take."""
@@ -28,16 +28,16 @@ def why_no_value(metric: str, adapter: Adapter, pods: Sequence[str] = ()) -> str
         )
     query = str(rule["seriesQuery"])
     try:
-        return _of_series(rule, query, adapter.prometheus_url, pods)
+        return _of_series(rule, query, Prometheus(adapter.prometheus_url, adapter.prometheus_headers), pods)
     except PrometheusError as error:
-        return f"Prometheus {error}: ask it for {query}, inside the cluster's VPC"
+        return f"Prometheus {error}"
 
 
-def _of_series(rule: Rule, query: str, url: str, pods: Sequence[str]) -> str:
+def _of_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[str]) -> str:
     name = series_name(rule) or query
-    series = current_series(url, query) or current_series(url, name)
+    series = prometheus.current_series(query) or prometheus.current_series(name)
     if not series:
-        return _no_series(name, url)
+        return _no_series(name, prometheus)
     labels = _labels_by_resource(rule)
     missing = [label for label in labels.values() if not any(one.get(label) for one in series)]
     if missing:
@@ -53,9 +53,9 @@ def _of_series(rule: Rule, query: str, url: str, pods: Sequence[str]) -> str:
     return f"Prometheus has the series, and the adapter has not looked since: it does so each relist interval ({name})"
 
 
-def _no_series(name: str, url: str) -> str:
+def _no_series(name: str, prometheus: Prometheus) -> str:
     family = name.partition("_")[0]
-    others = current_series(url, f'{{__name__=~"{family}_.+"}}')
+    others = prometheus.current_series(f'{{__name__=~"{family}_.+"}}')
     if not others:
         return (
             f"no exporter: Prometheus has no series {family}_*: turn GPU monitoring of the cluster on, and see that "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +57,8 @@ class Cloud(BaseModel):
 
     cluster: CloudCluster
     resources: dict[str, CloudResource] = {}
+    prometheus_access: str | None = None
+    """SHA-256 of the header Authorization that the Prometheus instance asks for; None: it asks for none."""
     faults: dict[str, Fault] = {}
 
     def take_fault(self, token: str) -> str | None:
@@ -67,12 +71,20 @@ class Cloud(BaseModel):
             del self.faults[token]
         return fault.code
 
+    def admits(self, authorization: str) -> bool:
+        """Whether a query with this header may read the Prometheus instance."""
+        return self.prometheus_access in (None, _digest(authorization))
+
     def prometheus(self) -> CloudResource | None:
         """What gave the cluster a Prometheus instance: an instance of its own, or the add-on."""
         for resource in self.resources.values():
             if resource.type == PROMETHEUS or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON):
                 return resource
         return None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class NodePool(BaseModel):
@@ -188,9 +200,16 @@ class CloudStore:
         with self.transaction() as cloud:
             cloud.faults[token] = Fault(code=code, times=times)
 
-    def has_prometheus(self) -> bool:
-        """Whether the cluster has a Prometheus instance, of its own or by the add-on."""
-        return self.read().prometheus() is not None
+    def demand_basic_auth(self, access_key_id: str, access_key_secret: str) -> None:
+        """Let the Prometheus instance be one of V2, which only this AccessKey may read."""
+        pair = base64.b64encode(f"{access_key_id}:{access_key_secret}".encode()).decode()
+        with self.transaction() as cloud:
+            cloud.prometheus_access = _digest(f"Basic {pair}")
+
+    def demand_nothing(self) -> None:
+        """Let the Prometheus instance be one of V1 without a token."""
+        with self.transaction() as cloud:
+            cloud.prometheus_access = None
 
     def node_pools(self) -> list[NodePool]:
         """All node pools."""

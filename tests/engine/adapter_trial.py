@@ -1,4 +1,4 @@
-"""The real prometheus-adapter on rules that are tried, with a Prometheus that holds `tests/data/extra_rules.prom`."""
+"""The real prometheus-adapter on rules that are tried, with a Prometheus that holds `adapter_series.prom`."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Served:
         """`<resource>/<metric>` of each metric that is listed."""
         return {resource["name"] for resource in self.client.get(_API).json()["resources"]}
 
-    def of_pods(self, metric: str) -> Values:
-        return self._values(f"namespaces/{NAMESPACE}/pods/*/{quote(metric, safe='')}")
+    def of_pods(self, metric: str, namespace: str = NAMESPACE) -> Values:
+        return self._values(f"namespaces/{namespace}/pods/*/{quote(metric, safe='')}")
 
     def of_nodes(self, metric: str) -> Values:
         return self._values(f"nodes/*/{metric}")

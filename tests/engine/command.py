@@ -17,8 +17,7 @@ REHEARSAL = (PYTHON, "-m", "rehearsal")
 WITHOUT_LOAD = (
     PYTHON,
     "-c",
-    "from rehearsal import __main__ as command, main_job; "
-    "main_job._walk = lambda *_: None; raise SystemExit(command.main())",
+    "from rehearsal import cli, main_job; main_job._walk = lambda *_: None; raise SystemExit(cli.main())",
 )
 """The same but for the load and its minute."""
 

@@ -66,8 +66,12 @@ class Rehearsal:
 
 
 @pytest.fixture(scope="session")
-def rehearsal() -> Iterator[Rehearsal]:
-    tools = ensure_tools()
+def tools() -> Path:
+    return ensure_tools()
+
+
+@pytest.fixture(scope="session")
+def rehearsal(tools: Path) -> Iterator[Rehearsal]:
     layout = fresh_checkout("un été à Hangzhou 杭州")
     with running_cloud(layout, tools):
         stack = select_stack(layout)

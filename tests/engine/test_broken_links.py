@@ -11,9 +11,9 @@ import pytest
 import yaml
 from kubernetes import client
 from pulumi import automation
-from tests.engine.prometheus import configured
 
 from tests.engine.conftest import Rehearsal
+from tests.engine.prometheus import configured
 from verify import broken_link
 
 ADAPTER = "ack-alibaba-cloud-metrics-adapter"

@@ -68,6 +68,7 @@ def test_a_refresh_finds_no_drift(rehearsal: Rehearsal) -> None:
     assert set(changes or {}) == {OpType.SAME}
 
 
+@pytest.mark.case("G3")
 def test_no_secret_is_in_the_state(rehearsal: Rehearsal) -> None:
     secrets = secrets_of(rehearsal.layout)
     decrypted = json.dumps(rehearsal.stack.export_stack().deployment).encode()
@@ -100,7 +101,7 @@ def test_the_hpa_reads_23_on_one_replica_and_settles_at_two(rehearsal: Rehearsal
 
 def test_an_edit_of_the_target_is_an_update_and_no_replacement(rehearsal: Rehearsal) -> None:
     services = rehearsal.setting("services")
-    services[0]["autoscaler"]["target"] = 30
+    services[0]["autoscaler"]["metrics"][0]["target"] = 30
     rehearsal.edit(services=services)
     changes = rehearsal.up().summary.resource_changes or {}
     assert changes.get(OpType.UPDATE) == 1

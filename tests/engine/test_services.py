@@ -93,7 +93,7 @@ def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(r
     stack.up(color="never")
     cluster = Cluster(rehearsal.api)
     wait_until(
-        lambda: cluster.hpa("own-hpa", "default", "DCGM_CUSTOM_PROCESS_MEM_USED").scaling_active,
+        lambda: cluster.hpa("own-hpa", "default", ["DCGM_CUSTOM_PROCESS_MEM_USED"]).scaling_active,
         "the HPA reads its metric",
         seconds=60,
     )

@@ -126,6 +126,8 @@ class FakeCluster:
         self.host = host
         self.answers = answers
         self.requests: list[str] = []
+        self.authorizations: dict[str, str | None] = {}
+        """The header of the last request for each path."""
 
     @property
     def api(self) -> client.ApiClient:
@@ -188,6 +190,7 @@ class FakeCluster:
 def running(answers: dict[str, Any]) -> Iterator[FakeCluster]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            cluster.authorizations[self.path] = self.headers.get("Authorization")
             status, body = cluster.answer(self.path)
             self.send_response(status)
             self.send_header("Content-Type", "application/json" if body.startswith("{") else "text/html")

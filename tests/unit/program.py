@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import logging
 import runpy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import pulumi
 import yaml
@@ -16,6 +20,8 @@ from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import Stack, run_pulumi_func
+
+from components import preflight
 
 # As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -41,6 +47,9 @@ class Registration:
     dependencies: frozenset[str]
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
+    delete_before_replace: bool
+    timeouts: tuple[str, str]
+    """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
 
 
 @dataclass
@@ -55,6 +64,9 @@ class Recorder(pulumi.runtime.Mocks):
     cluster_version: str = "1.36.3-aliyun.1"
     cluster_vswitches: tuple[str, ...] = CLUSTER_VSWITCHES
     kubeconfig: str = KUBECONFIG
+    """Another one leads to a cluster that answers."""
+    sight: preflight.Sight = field(default_factory=preflight.Sight)
+    """What a look at the cluster sees where there is none."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
     registrations: list[Registration] = field(default_factory=list)
@@ -163,6 +175,8 @@ class _Monitor(MockMonitor):
                 provider=request.provider,
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
+                delete_before_replace=request.deleteBeforeReplace,
+                timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )
         return response
@@ -184,9 +198,10 @@ def stack_config(stack: str) -> dict[str, Any]:
     return config
 
 
-def run_program(config: dict[str, Any], recorder: Recorder) -> Recorder:
+def run_program(config: dict[str, Any], recorder: Recorder, *, encrypted: Sequence[str] = ()) -> Recorder:
     """Run `__main__.py` once on the values, as the engine hands them over; mocks have no cluster to wait for."""
-    _run({"ackgpu:waitForMetrics": "0s", **config}, recorder, lambda: runpy.run_path(str(CHECKOUT / "__main__.py")))
+    program = functools.partial(runpy.run_path, str(CHECKOUT / "__main__.py"))
+    _run({"ackgpu:waitForMetrics": "0s", **config}, recorder, program, encrypted)
     return recorder
 
 
@@ -196,16 +211,19 @@ def run(recorder: Recorder, program: Any) -> Recorder:
     return recorder
 
 
-def _run(config: dict[str, Any], recorder: Recorder, program: Any) -> None:
+def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Sequence[str] = ()) -> None:
     async def main() -> None:
         monitor = _Monitor(recorder)
         set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
-        set_all_config({key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()})
+        values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+        set_all_config(values, list(encrypted))
         await run_pulumi_func(program)
         root = cast(Stack, get_root_resource())
         outputs = await rpc.serialize_properties(root.outputs, {})
         recorder.outputs = _masked(rpc.deserialize_properties(outputs, keep_unknowns=True))
 
-    asyncio.run(main())
+    look = mock.patch.object(preflight, "look", return_value=recorder.sight)
+    with look if recorder.kubeconfig == KUBECONFIG else contextlib.nullcontext():
+        asyncio.run(main())

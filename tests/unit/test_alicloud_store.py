@@ -117,7 +117,7 @@ def test_a_pool_that_no_nodes_can_be_made_of_is_refused(wrong: dict[str, Any]) -
     ids=["an instance", "the add-on", "another add-on"],
 )
 def test_prometheus_comes_from_an_instance_or_its_addon(store: CloudStore, resource: CloudResource, has: bool) -> None:
-    assert not store.has_prometheus()
+    assert store.read().prometheus() is None
     with store.transaction() as cloud:
         cloud.resources["one"] = resource
-    assert store.has_prometheus() is has
+    assert (store.read().prometheus() is not None) is has

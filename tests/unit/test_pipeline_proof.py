@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.unit.fake_cluster import HPA, VALUES, FakeCluster, Script, healthy, hpa, running
+from tests.unit.fake_cluster import CUSTOM, HPA, VALUES, FakeCluster, Script, healthy, hpa, running
 from tests.unit.program import Recorder, run_program, stack_config
 
 
@@ -39,7 +39,7 @@ def test_up_fails_with_the_broken_link_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(("wait", "preview"), [("0s", False), ("5m", True)])
-def test_nothing_is_asked_of_the_cluster_at_preview_or_without_a_wait(wait: str, preview: bool) -> None:
+def test_no_metric_is_asked_for_at_preview_or_without_a_wait(wait: str, preview: bool) -> None:
     with running({**healthy(), VALUES: {"items": []}}) as cluster:
         up(cluster, wait, preview=preview)
-    assert cluster.requests == []
+    assert [path for path in cluster.requests if path == HPA or path.startswith(CUSTOM)] == []

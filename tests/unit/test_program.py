@@ -89,6 +89,14 @@ def test_the_deployment_leaves_the_number_of_replicas_to_the_hpa(program: Record
     assert deployment.ignore_changes == ("spec.replicas",)
 
 
+@pytest.mark.case("G7")
+@pytest.mark.parametrize("type_", [DEPLOYMENT, SERVICE])
+def test_a_deployment_waits_for_a_node_that_is_still_being_made(program: Recorder, type_: str) -> None:
+    one = program.one(type_)
+    assert program.one(NODE_POOL).urn in program.comes_after(one)
+    assert one.timeouts == ("30m", "30m"), "a GPU node takes minutes; the provider gives up after 10"
+
+
 @pytest.mark.case("D3")
 @pytest.mark.case("C7")
 def test_a_rollout_frees_a_gpu_before_it_needs_one(program: Recorder) -> None:
@@ -119,6 +127,11 @@ def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, see
             "target": {"type": "AverageValue", "averageValue": "20"},
         },
     }
+
+
+@pytest.mark.case("C5")
+def test_a_deployment_never_has_two_hpas_of_ours(program: Recorder) -> None:
+    assert program.one(HPA).delete_before_replace, "with two Kubernetes lets none scale, and up waits for the new one"
 
 
 def test_an_hpa_may_have_several_metrics_each_under_the_name_that_a_rule_exposes() -> None:
@@ -200,6 +213,37 @@ def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_
             }
         }
     }
+
+
+# Each leaf of the chart's values, as its documentation shows them for 1.3.3 and its predecessors.
+VENDOR_VALUES = {
+    "enabled",
+    "url",
+    "prometheusHeader",
+    "logLevel",
+    "metricsRelistInterval",
+    "adapter.rules.default",
+    "adapter.rules.custom",
+}
+
+
+@pytest.mark.case("F7")
+@pytest.mark.parametrize("auth", [{}, {"type": "token", "token": "t"}])
+def test_every_value_is_where_the_vendors_chart_reads_it(auth: dict[str, str]) -> None:
+    """Only the flavour of ACK: the community's chart, with `rules` and `prometheus` on top, is not deployed here."""
+    config = dev_config(prometheus={"auth": auth})
+    values = run_program(config, Recorder(), encrypted=["ackgpu:prometheus"]).secret_values
+    assert values.keys() == {"AlibabaCloudMetricsAdapter"}
+    [prometheus] = values["AlibabaCloudMetricsAdapter"].values()
+
+    def paths(value: Any, prefix: str = "") -> set[str]:
+        if not isinstance(value, dict):
+            return {prefix}
+        return {path for key, inner in value.items() for path in paths(inner, f"{prefix}.{key}".lstrip("."))}
+
+    assert paths(prometheus) == VENDOR_VALUES - (set() if auth else {"prometheusHeader"})
+    assert values["AlibabaCloudMetricsAdapter"]["prometheus"]["enabled"] is True
+    assert len(prometheus["adapter"]["rules"]["custom"]) == 5
 
 
 def test_the_guides_rules_reach_the_release_as_they_are_written() -> None:
@@ -318,6 +362,8 @@ def test_no_resource_uses_a_default_provider(program: Recorder) -> None:
         assert stack_config(stack)["pulumi:disable-default-providers"] == ["*"]
 
 
+@pytest.mark.case("G3")
+@pytest.mark.case("G9")
 def test_the_kubernetes_provider_has_a_secret_kubeconfig_and_the_clusters_identity(program: Recorder) -> None:
     inputs = program.one("pulumi:providers:kubernetes").inputs
     assert inputs["kubeconfig"] == "<secret>"
@@ -329,6 +375,7 @@ def test_the_credential_does_not_change_from_run_to_run(program: Recorder) -> No
     assert "temporaryDurationMinutes" not in call.args, "a temporary kubeconfig is an update at each run"
 
 
+@pytest.mark.case("G3")
 def test_no_secret_is_registered_or_exported_in_plain(program: Recorder) -> None:
     text = repr(program.registrations) + repr(program.outputs)
     assert KUBECONFIG not in text

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 from PIL import Image
 from pulumi import automation
 
@@ -19,10 +23,11 @@ from rehearsal import inference, leftovers
 from rehearsal.adapter_agent import vendor_configuration
 from rehearsal.cards import asked
 from rehearsal.cloud import kept_up, take_down
+from rehearsal.control_plane import start_control_plane
 from rehearsal.engine import operation
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServer
-from rehearsal.layout import Layout
+from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep
 from rehearsal.report import Sample, draw_timeline, write_result
 from rehearsal.stack_file import rehearsed_settings
@@ -125,20 +130,38 @@ def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("config: [", r"Pulumi\.rehearsal\.yaml is no YAML at line 1"),
-        ("", r"Pulumi\.rehearsal\.yaml has no map `config`"),
-        ("config: \0", r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
-        ("config: {ackgpu:cluster: {id: 2024-99-99}}", r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
-        ("[" * 3000, r"Pulumi\.rehearsal\.yaml is no YAML that can be read"),
-        ("config: {ackgpu:regoin: x}", r"regoin is no setting: did you mean region\?"),
-        (None, r"Pulumi\.rehearsal\.yaml can't be read"),
+        ("config: [", "Pulumi.rehearsal.yaml:1: this is no YAML"),
+        ("", "Pulumi.rehearsal.yaml: config is missing"),
+        ("config: {8080: x}", "Pulumi.rehearsal.yaml:1: the key 8080 is no text"),
+        ("config: {ackgpu:regoin: x}", "Pulumi.rehearsal.yaml:1: regoin is no setting: did you mean region?"),
+        (None, "Pulumi.rehearsal.yaml: there is no such file"),
     ],
 )
 def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str | None, sentence: str) -> None:
     if content is not None:
         (tmp_path / "Pulumi.rehearsal.yaml").write_text(content)
-    with pytest.raises(RehearsalError, match=sentence):
+    with pytest.raises(RehearsalError) as raised:
         rehearsed_settings(tmp_path)
+    heading, first, *_ = str(raised.value).splitlines()
+    assert heading == "Pulumi.rehearsal.yaml can't be used:"
+    assert sentence in str(raised.value)
+    assert first.startswith("Pulumi.rehearsal.yaml:")
+
+
+def test_an_interruption_while_modules_are_imported_is_told_in_a_word(tmp_path: Path) -> None:
+    (tmp_path / "psutil.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "rehearsal", "run"],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout and process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate(timeout=30)
+    assert (process.returncode, printed) == (130, "interrupted\n")
 
 
 def test_what_the_engine_says_over_two_lines_is_told_whole() -> None:
@@ -187,3 +210,31 @@ def test_the_timeline_is_a_picture_of_a_readable_size_even_with_gaps(tmp_path: P
     with Image.open(tmp_path / "timeline.png") as picture:
         assert picture.format == "PNG"
         assert min(picture.size) >= 900
+
+
+@pytest.mark.case("F3")
+def test_the_api_server_comes_to_the_adapter_with_a_certificate_that_is_allowed(tmp_path: Path) -> None:
+    class Started(Exception):
+        pass
+
+    class OneApiServer:
+        """Notes its flags instead of starting it."""
+
+        flags: dict[str, str]
+
+        def start(self, name: str, command: list[object]) -> None:
+            if name == "kube-apiserver":
+                self.flags = dict(str(part).removeprefix("--").split("=", 1) for part in command[1:])
+                raise Started
+
+    layout, processes = Layout(tmp_path), OneApiServer()
+    layout.cloud.mkdir(parents=True)
+    with pytest.raises(Started):
+        start_control_plane(layout, tmp_path, cast(Any, processes))
+    client, authority = (
+        x509.load_pem_x509_certificate(Path(processes.flags[flag]).read_bytes())
+        for flag in ("proxy-client-cert-file", "requestheader-client-ca-file")
+    )
+    [name] = client.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    assert name.value in processes.flags["requestheader-allowed-names"].split(",")
+    client.verify_directly_issued_by(authority)

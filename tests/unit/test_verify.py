@@ -21,6 +21,7 @@ Status code distribution:
 """
 
 
+@pytest.mark.case("C1")
 @pytest.mark.parametrize(
     ("quantity", "text"), [("19600m", "19.6"), ("0", "0"), ("20", "20"), ("22959m", "22.96"), ("100", "100")]
 )

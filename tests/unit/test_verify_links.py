@@ -118,13 +118,74 @@ def test_the_steps_go_in_the_guides_order() -> None:
         (PREDICT, (500, "PlayMusic"), ANSWER, "500 PlayMusic"),
         (HPA, None, AUTOSCALER, "not found (404)"),
         (HPA, hpa("0", 1, metric="cpu"), AUTOSCALER, f"the HPA has no average value of {METRIC} of its pods"),
-        (HPA, of_two_autoscalers(), AUTOSCALER, "AmbiguousSelector: pods by selector app=bert are controlled by"),
+        (
+            HPA,
+            of_two_autoscalers(),
+            AUTOSCALER,
+            "[default/bert-cpu default/gpu-hpa]): delete the other HPA, with two none scales",
+        ),
     ],
 )
 def test_a_broken_link_is_named_by_its_step(path: str, answer: Any, name: str, sentence: str) -> None:
     [step] = [step for step in steps(**{path: answer}) if name in step.name]
     assert not step.ok
     assert sentence in step.observed
+
+
+DISCOVERY = "failing or missing response from https://10.0.0.9:443/apis/custom.metrics.k8s.io/v1beta1: "
+ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+
+
+@pytest.mark.case("F3")
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            DISCOVERY + "context deadline exceeded",
+            "does not reach the adapter: open the way to its port (443, or 6443)",
+        ),
+        (
+            DISCOVERY + 'Get "https://10.0.0.9:443/apis": net/http: request canceled while waiting for connection '
+            "(Client.Timeout exceeded while awaiting headers)",
+            "does not reach the adapter",
+        ),
+        (DISCOVERY + "dial tcp 10.0.0.9:443: connect: no route to host", "does not reach the adapter"),
+        (
+            "bad status from https://10.0.0.9:443: 403",
+            "by a proxy on the way (no_proxy lacks the cluster's Services) or by RBAC",
+        ),
+        (
+            DISCOVERY + "bad status from https://10.0.0.9:443/apis/custom.metrics.k8s.io/v1beta1: 401",
+            "does not take the control plane's client certificate, of the authority in ConfigMap "
+            "kube-system/extension-apiserver-authentication, with the CN front-proxy-client or aggregator",
+        ),
+        (DISCOVERY + "dial tcp 10.0.0.9:403: connect: connection refused", "nothing listens there: the port of the"),
+        ('service/s in "kube-system" is not listening on port 443', "nothing listens there"),
+        (
+            DISCOVERY + "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            "needs a caBundle",
+        ),
+        (DISCOVERY + "something new from https://10.0.0.9:401/apis", None),
+    ],
+)
+def test_an_adapter_that_the_api_server_does_not_reach_is_told_with_the_likely_cause(
+    message: str, cause: str | None
+) -> None:
+    answers = {
+        REGISTRATION: registration(status="False", reason="FailedDiscoveryCheck", message=message),
+        ALLOWED: {"data": {"requestheader-allowed-names": '["front-proxy-client","aggregator"]'}},
+    }
+    observed = steps(**answers)[0].observed
+    assert f"is not available (FailedDiscoveryCheck: {message})" in observed
+    assert cause in observed if cause else observed.endswith(f"{message})")
+
+
+@pytest.mark.case("F3")
+def test_up_does_not_succeed_while_the_api_is_not_available() -> None:
+    answer = registration(status="False", reason="FailedDiscoveryCheck", message="context deadline exceeded")
+    with running({**healthy(), REGISTRATION: answer}) as cluster:
+        link = broken_link(cluster.outputs, cluster.api)
+    assert link and link.name == "custom metrics API"
 
 
 def test_a_pod_that_is_terminating_has_no_say() -> None:
@@ -229,8 +290,12 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
         ),
         ({query(RULE["seriesQuery"]): series(OURS)}, "Prometheus has the series, and the adapter has not looked since"),
         (
+            {query(RULE["seriesQuery"]): (500, "no")},
+            f"Prometheus answers 500 to the query {RULE['seriesQuery']}: ask it inside the cluster's VPC",
+        ),
+        (
             {query(RULE["seriesQuery"]): (401, "no")},
-            f"Prometheus answers 401 to the query {RULE['seriesQuery']}",
+            "Prometheus refuses queries without credentials (401): prometheus.auth needs the AccessKey of a RAM user",
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--prometheus-url=http://127.0.0.1:1/secret-token")]}},
@@ -254,7 +319,8 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
         # Without a pod to ask for, the other pod's series is one that should be listed.
         sentence = "the adapter has not looked since"
     assert sentence in step.observed
-    assert "token" not in step.observed
+    assert "/token" not in step.observed
+    assert "secret-token" not in step.observed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Users' rules against the real adapter: what is taken works there, and what is refused would not have."""
+"""Rules on the real adapter: generated ones read as is said; users' that are refused would not have worked."""
 
 from __future__ import annotations
 
@@ -29,6 +29,64 @@ DATA = Path(__file__).parents[1] / "data"
 SETS: list[dict[str, Any]] = yaml.safe_load((DATA / "extra_rules.yaml").read_text())["sets"]
 
 _PROMETHEUS_PORT = 9191
+
+OF_GENERATED = "generated"
+"""Namespace of the series that are for generated rules."""
+
+SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+GENERATED_VALUES = [
+    pytest.param(
+        RuleSet(uses=frozenset({(SM_UTIL, "max"), (SM_UTIL, "sum")})),
+        {
+            SM_UTIL: {"busy": 20},
+            f"{SM_UTIL}_MAX": {"busy": 30},
+            f"{SM_UTIL}_SUM": {"busy": 40},
+            "DCGM_CUSTOM_PROCESS_MEM_USED": {"busy": 4096},
+            "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO": {"busy": 25},
+        },
+        id="ack",
+    ),
+    pytest.param(
+        RuleSet(idle_as_zero=True),
+        {
+            SM_UTIL: {"busy": 20, "idle": 0},
+            "DCGM_CUSTOM_PROCESS_MEM_USED": {"busy": 4096, "idle": 0},
+            "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO": {"busy": 25, "idle": 0},
+        },
+        id="ack, idle pods as 0",
+    ),
+    pytest.param(
+        RuleSet(labels="upstream-exported", uses=frozenset({("DCGM_FI_PROF_GR_ENGINE_ACTIVE", None)})),
+        {
+            "DCGM_FI_DEV_GPU_UTIL": {"busy": 44},
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE": {"busy": 42, "idle": 95},
+        },
+        id="upstream",
+    ),
+    pytest.param(
+        RuleSet(
+            uses=frozenset(
+                {
+                    ("vllm_num_requests_waiting", None),
+                    ("vllm_num_requests_waiting", "max"),
+                    ("vllm_kv_cache_usage_perc", None),
+                    ("sglang_num_queue_reqs", None),
+                    ("sglang_token_usage", None),
+                }
+            )
+        ),
+        {
+            "vllm_num_requests_waiting": {"busy": 7},
+            "vllm_num_requests_waiting_max": {"busy": 4},
+            "vllm_kv_cache_usage_perc": {"busy": 25},
+            "sglang_num_queue_reqs": {"idle": 6},
+            "sglang_token_usage": {"idle": 50},
+        },
+        id="engines",
+    ),
+]
+"""Rules, and each metric's value of each pod that should have one."""
+
 COPIES = 16
 """Of two orders each start takes one: all of these alike would be a chance of one in thirty thousand."""
 
@@ -38,7 +96,7 @@ class _Exposition(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()
-        self.wfile.write((DATA / "extra_rules.prom").read_bytes())
+        self.wfile.write((DATA / "adapter_series.prom").read_bytes())
 
     def log_message(self, *_: object) -> None:
         pass
@@ -87,19 +145,22 @@ def _has_series(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def objects(rehearsal: Rehearsal) -> Iterator[None]:
-    """The pods and the node that the series are of."""
+    """The pods and the nodes that the series are of."""
     core = client.CoreV1Api(rehearsal.api)
-    node = kwok_node("node-1", {}, {"cpu": "1", "memory": "1Gi", "pods": "1"})
-    core.create_node(node)
-    core.create_namespace({"metadata": {"name": NAMESPACE}})
+    nodes = ("node-1", "node-2")
+    pods = {NAMESPACE: ("bert-a", "bert-b"), OF_GENERATED: ("busy", "idle", "broken")}
+    for node in nodes:
+        core.create_node(kwok_node(node, {}, {"cpu": "1", "memory": "1Gi", "pods": "1"}))
+    for namespace in pods:
+        core.create_namespace({"metadata": {"name": namespace}})
 
-    def created(pod: str) -> bool:
+    def created(namespace: str, pod: str) -> bool:
         body = {
             "metadata": {"name": pod},
             "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "example.com/bert:1"}]},
         }
         try:
-            core.create_namespaced_pod(NAMESPACE, body)
+            core.create_namespaced_pod(namespace, body)
         except client.ApiException as error:
             # The namespace's service account comes a moment after the namespace.
             if error.status != 403:
@@ -107,12 +168,17 @@ def objects(rehearsal: Rehearsal) -> Iterator[None]:
             return False
         return True
 
-    for pod in ("bert-a", "bert-b"):
-        wait_until(partial(created, pod), f"pod {pod} is created")
+    for namespace, names in pods.items():
+        for pod in names:
+            wait_until(partial(created, namespace, pod), f"pod {pod} is created")
     yield
-    core.delete_namespace(NAMESPACE)
-    core.delete_node("node-1")
-    wait_until(lambda: NAMESPACE not in [one.metadata.name for one in core.list_namespace().items], "namespace is gone")
+    for namespace in pods:
+        core.delete_namespace(namespace)
+    for node in nodes:
+        core.delete_node(node)
+    wait_until(
+        lambda: not pods.keys() & {one.metadata.name for one in core.list_namespace().items}, "the namespaces are gone"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +191,23 @@ def trial(
 ) -> AdapterTrial:
     folder = tmp_path_factory.mktemp("adapter")
     return AdapterTrial(rehearsal.layout, rehearsal.tools, folder, processes, prometheus)
+
+
+@pytest.mark.case("A1")
+@pytest.mark.case("A3")
+@pytest.mark.case("A5")
+@pytest.mark.case("B9")
+@pytest.mark.parametrize(("rules", "values"), GENERATED_VALUES)
+def test_generated_rules_read_what_their_settings_say(
+    trial: AdapterTrial, rules: RuleSet, values: dict[str, dict[str, Any]]
+) -> None:
+    with trial.on([FIRST, *rules.rules()]) as outcome:
+        assert isinstance(outcome, Served), outcome
+        listed = outcome.names()
+        for metric, pods in values.items():
+            assert f"pods/{metric}" in listed
+            assert _agree(outcome.of_pods(metric, OF_GENERATED), pods), metric
+            assert outcome.of_pods(metric, "gpu-mon") in ({}, "error 404"), "the exporter's own pod has no value"
 
 
 GENERATED = [FIRST, *RuleSet().rules()]
@@ -204,8 +287,8 @@ def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_reads_the_metric_of
         # The provider leaves empty lists out.
         assert rules[-len(extra) :] == [{key: value for key, value in rule.items() if value != []} for rule in extra]
         assert len(rules) > len(extra), "the program's own come first"
-        hpa = Cluster(rehearsal.api).hpa(autoscaler["name"], service.get("namespace", "default"), metric)
-        assert hpa.scaling_active and hpa.reading is not None
+        hpa = Cluster(rehearsal.api).hpa(autoscaler["name"], "default", [metric])
+        assert hpa.scaling_active and hpa.metrics[0].reading is not None
     finally:
         rehearsal.stack.destroy(color="never")
         rehearsal.reset()

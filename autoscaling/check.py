@@ -1,0 +1,85 @@
+"""`python -m autoscaling.check --stack dev`: the checks of a stack's settings, without engine and cloud."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoscaling.config_values import setting_values
+from autoscaling.model_keys import aliases
+from autoscaling.settings import Settings, SettingsError, parse_config, warnings
+from autoscaling.stack_file import StackFile, read_stack_file
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a stack's file sets."""
+
+    settings: Settings
+    unknown: frozenset[str]
+    """Keys whose values only the engine can read; the settings have stand-ins for them."""
+    warnings: tuple[str, ...]
+    """Each begins as a fault does."""
+
+
+def check_file(path: Path) -> Checked:
+    """Check a stack's file as the program does.
+
+    Raises:
+        SettingsError: each fault begins with the file and, where it is known, the line.
+    """
+    stack = read_stack_file(path)
+    told = [_at(stack, fault.line, fault.sentence) for fault in stack.faults]
+    if not stack.readable:
+        raise SettingsError(told)
+    unknown = set(stack.encrypted)
+    if stack.environment:
+        unknown |= set(aliases(Settings)) - set(setting_values(stack.config))
+    try:
+        settings = parse_config(stack.config, encrypted=stack.encrypted, unknown=unknown | stack.doubtful)
+    except SettingsError as error:
+        raise SettingsError([*told, *(_at(stack, stack.line_of(one), one) for one in error.faults)]) from None
+    if told:
+        raise SettingsError(told)
+    told = [_at(stack, stack.line_of(one), f"warning: {one}") for one in warnings(settings, unknown=unknown)]
+    return Checked(settings, frozenset(unknown), tuple(told))
+
+
+def summary(checked: Checked) -> str:
+    """What the settings come to."""
+    if checked.unknown:
+        return f"ok, but for what only `pulumi preview` can read: {', '.join(sorted(checked.unknown))}"
+    settings = checked.settings
+    count = len(settings.services)
+    pods = sum(service.autoscaler.max_replicas for service in settings.services)
+    return f"ok, {count} service{'' if count == 1 else 's'} of at most {pods} pods in {settings.region}"
+
+
+def _at(stack: StackFile, line: int | None, sentence: str) -> str:
+    return f"{stack.name}:{line}: {sentence}" if line else f"{stack.name}: {sentence}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print warnings and what the settings come to, or each fault on a line; 1 where there is one."""
+    parser = argparse.ArgumentParser(prog="python -m autoscaling.check", description="Check a stack's settings.")
+    parser.add_argument("--stack", required=True, help="name of the stack")
+    # Pulumi Cloud's stacks also go by <organisation>/<project>/<stack>.
+    name = f"Pulumi.{parser.parse_args(arguments).stack.rpartition('/')[2]}.yaml"
+    try:
+        checked = check_file(CHECKOUT / name)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for warning in checked.warnings:
+        print(warning)
+    print(f"{name}: {summary(checked)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

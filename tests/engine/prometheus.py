@@ -1,0 +1,36 @@
+"""The cloud's real Prometheus with another configuration for a while."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from rehearsal.layout import Layout
+
+
+@contextmanager
+def configured(layout: Layout, change: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Change the configuration, and change it back."""
+    path = layout.cloud / "prometheus" / "prometheus.yaml"
+    before = path.read_text()
+    content = yaml.safe_load(before)
+    change(content)
+    _reload(path, yaml.safe_dump(content))
+    yield
+    _reload(path, before)
+
+
+def _reload(path: Path, content: str) -> None:
+    path.write_text(content)
+    [prometheus] = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if f"--config.file={path}" in (process.info["cmdline"] or [])
+    ]
+    prometheus.send_signal(signal.SIGHUP)

@@ -1,0 +1,79 @@
+"""`autoscaling.hpa` against Kubernetes' own controller, in simulated time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from autoscaling.hpa import Decision
+from tests.engine.hpa_situations import Generator, Situation, specification
+
+SITUATIONS = 12_000
+SEED = 20260731
+
+
+def test_every_decision_in_generated_situations_is_that_of_kubernetes_own_controller(tools: Path) -> None:
+    generator = Generator(SEED)
+    situations = [generator.anything() for _ in range(SITUATIONS)]
+    answered = subprocess.run(
+        [tools / "hpa-oracle"],
+        input="\n".join(json.dumps(_question(situation)) for situation in situations),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    observed = [[_observed(sync) for sync in json.loads(line)] for line in answered.stdout.splitlines()]
+    differing = []
+    for situation, real in zip(situations, observed, strict=True):
+        ours = [_expected(*one) for one in situation.decisions([sync["seconds"] for sync in real])]
+        if ours != [{key: sync[key] for key in sync if key != "seconds"} for sync in real]:
+            differing.append(f"{situation}\nours: {ours}\nreal: {real}")
+    syncs = sum(map(len, observed))
+    print(f"\n{len(situations)} situations with {syncs} syncs were compared, and {len(differing)} differed")
+    assert not differing, differing[0]
+
+
+def _question(situation: Situation) -> dict[str, Any]:
+    metrics = [f"metric-{number}" for number, _ in enumerate(situation.autoscaler.targets)]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "situation"}
+    return {
+        "sync_seconds": situation.sync_seconds,
+        "replicas": situation.replicas,
+        "spec": specification(situation.autoscaler, target, metrics),
+        "syncs": [
+            {
+                "replicas": sync.replicas,
+                "pods": [vars(pod) for pod in sync.pods],
+                "samples": sync.samples,
+            }
+            for sync in situation.syncs
+        ],
+    }
+
+
+def _observed(sync: dict[str, Any]) -> dict[str, Any]:
+    conditions = sync["conditions"]
+    limit = conditions.get("ScalingLimited", "DesiredWithinRange")
+    return {
+        "seconds": sync["seconds"],
+        "current": sync["current"],
+        "replicas": sync["desired"],
+        "usages": tuple(sync["usages"]),
+        "scaling_active": conditions.get("ScalingActive", "ValidMetricFound") == "ValidMetricFound",
+        # The reason of a change takes the place of this one.
+        "stabilized": None
+        if sync["current"] != sync["desired"]
+        else conditions["AbleToScale"] in ("ScaleUpStabilized", "ScaleDownStabilized"),
+        "limited_by": None if limit == "DesiredWithinRange" else limit,
+    }
+
+
+def _expected(current: int, decision: Decision) -> dict[str, Any]:
+    return {
+        "current": current,
+        **vars(decision),
+        "stabilized": decision.stabilized if decision.replicas == current else None,
+    }

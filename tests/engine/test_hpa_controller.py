@@ -1,0 +1,238 @@
+"""`autoscaling.hpa` against the HPA controller of a real control plane: what the API makes of an HPA is in it as well.
+
+What stays simulated are the metrics (`custom_metrics`), the pods, whose status is written as a kubelet would, and the
+scale target, whose replicas nobody follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from kubernetes import client, config, watch
+
+from autoscaling.hpa import Limit, Pod
+from rehearsal.control_plane import start_control_plane
+from rehearsal.layout import CHECKOUT, Layout
+from rehearsal.processes import Processes, sweep
+from rehearsal.supervisor import prepare_folders
+from tests.engine import custom_metrics
+from tests.engine.command import wait_until
+from tests.engine.custom_metrics import NAMESPACE, Table
+from tests.engine.hpa_situations import Generator, Situation, specification
+
+SITUATIONS = 240
+SEED = 20260801
+SYNC_SECONDS = 2
+GROUP, VERSION, PLURAL = "ackgpu.test", "v1", "workloads"
+
+# Without the higher limits of requests the syncs of so many HPAs would be a quarter of a minute apart.
+FLAGS = (
+    f"--horizontal-pod-autoscaler-sync-period={SYNC_SECONDS}s",
+    "--kube-api-qps=1000",
+    "--kube-api-burst=1000",
+)
+
+
+@pytest.fixture(scope="module")
+def layout(tools: Path) -> Iterator[Layout]:
+    """A control plane alone."""
+    layout = Layout(CHECKOUT / "build" / "engine" / "control plane")
+    sweep(layout)
+    prepare_folders(layout)
+    with Processes(layout) as processes:
+        start_control_plane(layout, tools, processes, FLAGS)
+        yield layout
+
+
+@pytest.fixture(scope="module")
+def api(layout: Layout) -> client.ApiClient:
+    return config.new_client_from_config(str(layout.kubeconfig))
+
+
+def test_the_replicas_in_generated_situations_are_those_of_the_real_controller(
+    layout: Layout, api: client.ApiClient
+) -> None:
+    generator = Generator(SEED)
+    situations = {f"s{number}": generator.for_a_cluster(SYNC_SECONDS) for number in range(SITUATIONS)}
+    table = Table({name: [sync.samples for sync in one.syncs if sync.samples] for name, one in situations.items()})
+    with custom_metrics.serving(table, layout.address, layout.cloud) as authority, ThreadPoolExecutor(8) as threads:
+        custom_metrics.register(api, layout.address, authority)
+        _define_workloads(api)
+        list(threads.map(lambda item: _create_workload(api, *item), situations.items()))
+        seen = _Seen(api)
+        first, *others = situations.items()
+        # The controller needs a while until it knows the two new APIs.
+        _create_hpa(api, *first)
+        wait_until(lambda: table.asked[first[0]].times, "the controller reads a metric", seconds=60)
+        list(threads.map(lambda item: _create_hpa(api, *item), others))
+        wait_until(
+            lambda: all(asked.over for asked in table.asked.values()), "all HPAs have read all there is", seconds=300
+        )
+        differing, undecided = [], 0
+        for name, situation in situations.items():
+            expected = _expected(situation, table.asked[name].answered)
+            undecided += len(expected) > 1
+            observed = seen.changes(name), _limit(api, name)
+            if observed not in expected:
+                differing.append(f"{name}: {situation}\nours: {expected}\nreal: {observed}")
+    syncs = sum(len(asked.answers) for asked in table.asked.values())
+    print(
+        f"\n{len(situations)} situations with {syncs} syncs of the real controller were compared, "
+        f"and {len(differing)} differed; in {undecided} a sync was so near to the end of a window that either is right"
+    )
+    assert not differing, differing[0]
+
+
+Outcome = tuple[list[int], Limit | None]
+"""The numbers of replicas one after the other, and what limited the last that came from a metric."""
+
+
+def _expected(situation: Situation, times: list[float]) -> list[Outcome]:
+    """The outcomes where the syncs happen at these times, or a hundredth nearer to each other or further apart.
+
+    The controller notes the time of a sync a moment after it has read the metrics.
+    """
+    outcomes: list[Outcome] = []
+    if not situation.starts_within_limits:
+        times = [times[0] - SYNC_SECONDS, *times]
+    for pace in (1.0, 0.99, 1.01):
+        replicas, limit = [situation.replicas], None
+        for _, decision in situation.decisions([time * pace for time in times]):
+            if decision.replicas != replicas[-1]:
+                replicas.append(decision.replicas)
+            if decision.scaling_active and decision.usages:
+                limit = decision.limited_by
+        if (replicas, limit) not in outcomes:
+            outcomes.append((replicas, limit))
+    return outcomes
+
+
+class _Seen:
+    """The replicas of each workload from its creation on, kept by a watch."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._objects = client.CustomObjectsApi(api)
+        self._replicas: dict[str, list[int]] = defaultdict(list)
+        self._place = {"group": GROUP, "version": VERSION, "namespace": NAMESPACE, "plural": PLURAL}
+        threading.Thread(target=self._run, daemon=True).start()
+        wait_until(lambda: self._replicas, "the watch begins")
+
+    def _run(self) -> None:
+        # The API server ends it at the latest.
+        with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
+            for event in watch.Watch(return_type="object").stream(
+                self._objects.list_namespaced_custom_object, **self._place
+            ):
+                workload = event["object"]
+                self._replicas[workload["metadata"]["name"]].append(workload["spec"]["replicas"])
+
+    def changes(self, name: str) -> list[int]:
+        """All that the workload was asked for, until now."""
+        newest = self._objects.get_namespaced_custom_object(**self._place, name=name)["spec"]["replicas"]
+        wait_until(lambda: self._replicas[name][-1:] == [newest], f"the watch has seen {newest} replicas of {name}")
+        return self._replicas[name]
+
+
+def _define_workloads(api: client.ApiClient) -> None:
+    """A kind of scale target that no controller acts on."""
+    client.ApiextensionsV1Api(api).create_custom_resource_definition(
+        {
+            "metadata": {"name": f"{PLURAL}.{GROUP}"},
+            "spec": {
+                "group": GROUP,
+                "scope": "Namespaced",
+                "names": {"kind": "Workload", "plural": PLURAL},
+                "versions": [
+                    {
+                        "name": VERSION,
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                        "subresources": {
+                            "scale": {
+                                "specReplicasPath": ".spec.replicas",
+                                "statusReplicasPath": ".status.replicas",
+                                "labelSelectorPath": ".status.selector",
+                            }
+                        },
+                    }
+                ],
+            },
+        }
+    )
+    wait_until(_succeeds(lambda: _list_workloads(api)), "workloads can be made")
+    account = _succeeds(lambda: client.CoreV1Api(api).read_namespaced_service_account("default", NAMESPACE))
+    wait_until(account, "pods can be made")
+
+
+def _list_workloads(api: client.ApiClient) -> object:
+    return client.CustomObjectsApi(api).list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+
+
+def _succeeds(call: Callable[[], object]) -> Callable[[], bool]:
+    def succeeds() -> bool:
+        try:
+            call()
+        except client.ApiException as error:
+            assert error.status == 404, error
+            return False
+        return True
+
+    return succeeds
+
+
+def _create_workload(api: client.ApiClient, name: str, situation: Situation) -> None:
+    for pod in situation.syncs[0].pods:
+        _create_pod(api, name, pod)
+    client.CustomObjectsApi(api).create_namespaced_custom_object(
+        GROUP,
+        VERSION,
+        NAMESPACE,
+        PLURAL,
+        {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "Workload",
+            "metadata": {"name": name},
+            "spec": {"replicas": situation.replicas},
+            "status": {"replicas": situation.replicas, "selector": f"app={name}"},
+        },
+    )
+
+
+def _create_pod(api: client.ApiClient, app: str, pod: Pod) -> None:
+    core, name = client.CoreV1Api(api), f"{app}-{pod.name}"
+    core.create_namespaced_pod(
+        NAMESPACE,
+        {
+            # A finalizer keeps a pod that terminates.
+            "metadata": {"name": name, "labels": {"app": app}, "finalizers": ["ackgpu.test/keep"]},
+            # No scheduler and no kubelet comes between.
+            "spec": {"schedulerName": "nobody", "containers": [{"name": "server", "image": "none"}]},
+        },
+    )
+    core.patch_namespaced_pod_status(name, NAMESPACE, {"status": {"phase": pod.phase}})
+    if pod.terminating:
+        core.delete_namespaced_pod(name, NAMESPACE)
+
+
+def _create_hpa(api: client.ApiClient, name: str, situation: Situation) -> None:
+    target = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Workload", "name": name}
+    metrics = [custom_metrics.metric_name(name, number) for number, _ in enumerate(situation.autoscaler.targets)]
+    client.AutoscalingV2Api(api).create_namespaced_horizontal_pod_autoscaler(
+        NAMESPACE, {"metadata": {"name": name}, "spec": specification(situation.autoscaler, target, metrics)}
+    )
+
+
+def _limit(api: client.ApiClient, name: str) -> Any:
+    hpa = client.AutoscalingV2Api(api).read_namespaced_horizontal_pod_autoscaler(name, NAMESPACE)
+    reasons = {condition.type: condition.reason for condition in hpa.status.conditions}
+    limit = reasons.get("ScalingLimited", "DesiredWithinRange")
+    return None if limit == "DesiredWithinRange" else limit

@@ -1,0 +1,106 @@
+"""Others own a metrics API or scale the same Deployment: nothing is made, and what the stack owns itself passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+from pulumi import automation
+from pulumi.automation import OpType
+
+from rehearsal.leftovers import cluster_leftovers
+from tests.engine.conftest import Rehearsal
+
+SERVICE = "bert-intent-detection"
+OWNERS = {
+    "v1beta1.custom.metrics.k8s.io": ("monitoring", "prometheus-adapter", "prometheus-adapter"),
+    "v1beta1.external.metrics.k8s.io": ("keda", "keda-operator-metrics-apiserver", "keda"),
+}
+
+
+def registration(name: str) -> dict[str, Any]:
+    version, _, group = name.partition(".")
+    namespace, service, release = OWNERS[name]
+    annotations = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
+    spec = {
+        "group": group,
+        "version": version,
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "insecureSkipTLSVerify": True,
+        "service": {"namespace": namespace, "name": service},
+    }
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+
+def hpa(name: str) -> dict[str, Any]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": SERVICE}
+    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    spec = {"scaleTargetRef": target, "maxReplicas": 2, "metrics": [{"type": "Resource", "resource": resource}]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def of_others(rehearsal: Rehearsal) -> Iterator[None]:
+    registrations, autoscaling = client.ApiregistrationV1Api(rehearsal.api), client.AutoscalingV2Api(rehearsal.api)
+    for name in OWNERS:
+        registrations.create_api_service(registration(name))
+    autoscaling.create_namespaced_horizontal_pod_autoscaler("default", hpa("bert-cpu"))
+    yield
+    autoscaling.delete_namespaced_horizontal_pod_autoscaler("bert-cpu", "default")
+    for name in OWNERS:
+        registrations.delete_api_service(name)
+
+
+@pytest.fixture
+def emptied(rehearsal: Rehearsal) -> Iterator[None]:
+    yield
+    rehearsal.stack.destroy(color="never")
+    rehearsal.reset()
+
+
+def made(rehearsal: Rehearsal) -> list[str]:
+    """Types of what the stack has, but for providers and components."""
+    resources = (rehearsal.stack.export_stack().deployment or {}).get("resources", [])
+    types = [one["type"] for one in resources]
+    return [type_ for type_ in types if not type_.startswith(("pulumi:", "ackgpu:"))]
+
+
+@pytest.mark.case("F1")
+@pytest.mark.case("C5")
+@pytest.mark.usefixtures("of_others", "emptied")
+def test_other_owners_stop_preview_and_up_and_nothing_is_made(rehearsal: Rehearsal) -> None:
+    before = cluster_leftovers(rehearsal.layout, rehearsal.api)
+    for operation in (rehearsal.stack.preview, rehearsal.up):
+        with pytest.raises(automation.CommandError) as failure:
+            operation()
+        said = str(failure.value)
+        for sentence in (
+            "v1beta1.custom.metrics.k8s.io belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter)",
+            "v1beta1.external.metrics.k8s.io belongs to keda/keda-operator-metrics-apiserver (Helm release keda)",
+            "the adapter of this stack, kube-system/ack-alibaba-cloud-metrics-adapter-custom-service",
+            f"HorizontalPodAutoscaler default/bert-cpu scales Deployment default/{SERVICE}",
+            "HPA default/gpu-hpa of this stack",
+        ):
+            assert sentence in said
+        assert "Traceback" not in said
+        assert made(rehearsal) == []
+        assert rehearsal.store.read().resources == {}
+        assert cluster_leftovers(rehearsal.layout, rehearsal.api) == before
+
+
+@pytest.mark.case("F1")
+@pytest.mark.case("C5")
+@pytest.mark.usefixtures("emptied")
+def test_what_the_stack_made_passes_also_after_a_rename_of_its_hpa(rehearsal: Rehearsal) -> None:
+    rehearsal.up()
+    assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
+    services = rehearsal.setting("services")
+    services[0]["autoscaler"]["name"] = "renamed"
+    rehearsal.edit(services=services)
+    rehearsal.up()
+    found = client.AutoscalingV2Api(rehearsal.api).list_namespaced_horizontal_pod_autoscaler("default")
+    assert [one.metadata.name for one in found.items] == ["renamed"]
+    assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}

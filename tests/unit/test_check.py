@@ -1,0 +1,175 @@
+"""`make check`: what it prints, and what it can't know."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autoscaling import check
+from autoscaling.check import check_file
+from autoscaling.config_values import PROJECT
+from autoscaling.settings import SettingsError
+from tests.unit.test_settings import FULL, leaves
+from tests.wrong_settings import FOLDER, wrong_file
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def told(path: Path) -> list[str]:
+    with pytest.raises(SettingsError) as raised:
+        check_file(path)
+    return raised.value.faults
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "Pulumi.unit.yaml"
+    path.write_text(text)
+    return path
+
+
+def rehearsed(folder: Path, **changes: object) -> Path:
+    """The rehearsed stack's file with other settings; None takes one away."""
+    content = yaml.safe_load((CHECKOUT / "Pulumi.rehearsal.yaml").read_text())
+    for key, value in changes.items():
+        content["config"][f"ackgpu:{key}"] = value
+        if value is None:
+            del content["config"][f"ackgpu:{key}"]
+    return written(folder, yaml.safe_dump(content))
+
+
+def test_a_right_file_is_summed_up_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--stack", "somebody/ackgpu/rehearsal"]) == 0
+    assert capsys.readouterr().out == "Pulumi.rehearsal.yaml: ok, 1 service of at most 10 pods in cn-hangzhou\n"
+
+
+def test_a_new_users_file_says_what_to_fill_in_and_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--stack", "dev"]) == 1
+    captured = capsys.readouterr()
+    lines = (CHECKOUT / "Pulumi.dev.yaml").read_text().splitlines()
+    faults = captured.err.splitlines()
+    assert captured.out == ""
+    assert [fault.split(": ", 1)[1].split(" is ")[0] for fault in faults] == [
+        "region",
+        "cluster.id",
+        "gpuNodePool.instanceTypes[0]",
+    ]
+    for fault in faults:
+        _, line, sentence = fault.split(":", 2)
+        assert sentence.endswith("fill it in.")
+        assert "<" in lines[int(line) - 1]
+
+
+def test_a_stack_without_a_file_is_told_which_have_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--stack", "prod"]) == 1
+    message = "Pulumi.prod.yaml: there is no such file: the stacks with a file are dev, rehearsal.\n"
+    assert capsys.readouterr().err == message
+
+
+def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.unit.yaml"
+    path.write_bytes("config: # été".encode("latin-1"))
+    assert told(path) == ["Pulumi.unit.yaml: this is no text in UTF-8: save it as such."]
+    path.unlink()
+    path.mkdir()
+    assert told(path) == ["Pulumi.unit.yaml: it can't be read (Is a directory)."]
+
+
+def test_all_faults_of_a_file_are_told_whatever_finds_them(tmp_path: Path) -> None:
+    text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
+    changes = {
+        "region: cn": "region: cm",
+        "max: 10}": "max: 9}",
+        "config:": "confg: 1\nconfig:\n  ackpu:a: b",
+    }
+    for right, wrong in changes.items():
+        assert right in text
+        text = text.replace(right, wrong, 1)
+    path = written(tmp_path, text)
+    sentences = [fault.split(": ", 1)[1] for fault in told(path)]
+    assert [sentence.split(" ")[0] for sentence in sentences] == ["confg", "ackpu:a", "region", "services"]
+
+
+def test_a_secret_is_neither_checked_nor_shown(tmp_path: Path) -> None:
+    secret = {"secure": "v1:abc=:xyz="}
+    path = rehearsed(tmp_path, region=secret, cluster={"id": secret}, metricsAdapter=secret)
+    checked = check_file(path)
+    assert checked.unknown == {"region", "cluster.id", "metricsAdapter"}
+    assert (
+        check.summary(checked) == "ok, but for what only `pulumi preview` can read: cluster.id, metricsAdapter, region"
+    )
+    sentences = [fault.split(": ", 1)[1] for fault in told(rehearsed(tmp_path, region=secret, cluster={"id": 7}))]
+    assert sentences == ["cluster.id is 7: a text is expected; write it in quotes."]
+
+
+@pytest.mark.parametrize("path", leaves(FULL))
+def test_any_value_may_be_a_secret(path: str, tmp_path: Path) -> None:
+    values = copy.deepcopy(FULL)
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    target: Any = values
+    for part in parents:
+        target = target[part]
+    target[last] = {"secure": "v1:abc=:xyz="}
+    content = {"config": {f"ackgpu:{key}": value for key, value in values.items()}}
+    assert len(check_file(written(tmp_path, yaml.safe_dump(content))).unknown) == 1
+
+
+def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
+    pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "vswitchIds": ["vsw-a"], "autoscaling": {"max": 10}}
+    [warning] = check_file(rehearsed(tmp_path, gpuNodePool=pool)).warnings
+    assert warning.startswith("Pulumi.unit.yaml:")
+    assert ": warning: gpuNodePool has one type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
+    secret = {"secure": "v1:abc=:xyz="}
+    assert check_file(rehearsed(tmp_path, gpuNodePool={**pool, "vswitchIds": [secret]})).warnings == ()
+
+
+def test_what_an_environment_may_add_is_not_missed(tmp_path: Path) -> None:
+    path = rehearsed(tmp_path, region=None, services=None)
+    assert len(told(path)) == 2
+    path.write_text(f"{path.read_text()}environment: [production]\n")
+    assert {"region", "services"} <= check_file(path).unknown
+    assert check_file(written(tmp_path, "environment: [production]\n")).unknown
+
+
+def test_the_settings_are_those_of_the_project() -> None:
+    assert yaml.safe_load((CHECKOUT / "Pulumi.yaml").read_text())["name"] == PROJECT
+
+
+def test_the_engine_and_the_cloud_are_not_needed() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "autoscaling.check", "--stack", "rehearsal"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in shown.splitlines()}
+    assert {"autoscaling", "pydantic", "yaml"} <= imported
+    # Each of them takes longer to import than all else together.
+    assert not imported & {
+        "pulumi",
+        "pulumi_alicloud",
+        "pulumi_kubernetes",
+        "kubernetes",
+        "grpc",
+        "verify",
+        "rehearsal",
+    }
+
+
+@pytest.mark.parametrize("name", ["file_tab", "type_number_for_text"])
+def test_make_ends_with_the_fault_and_not_with_a_traceback(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "autoscaling"
+    shutil.copytree(CHECKOUT / "autoscaling", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(FOLDER / f"{name}.yaml", tmp_path / "Pulumi.wrong.yaml")
+    command = [sys.executable, "-m", "autoscaling.check", "--stack", "wrong"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    wrong = wrong_file(FOLDER / f"{name}.yaml")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"Pulumi.wrong.yaml:{wrong.line}: {wrong.sentence}\n"

@@ -1,0 +1,159 @@
+"""Where a fault is said to be, and how its value is shown, whatever the models are made of."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from autoscaling import faults
+from autoscaling.faults import faults_of, without_faults
+from autoscaling.settings import SettingsError, parse, warnings
+from autoscaling.wording import LONGEST_VALUE, limits, nearest, written
+from tests.unit.test_settings import GOOD, changed
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+
+
+def never(value: str) -> str:
+    raise ValueError(f"{value} is not liked")
+
+
+class Inner(_Model):
+    count: Annotated[int, Field(ge=1, le=5)] = 1
+    disliked: Annotated[str, AfterValidator(never)] = ""
+
+
+class Outer(_Model):
+    text_or_list: str | list[str] = ""
+    list_or_map: list[Inner] | Inner = Inner()
+    several_maps: dict[str, Annotated[int, Field(ge=0)]] = {}
+    keyed: dict[Literal["one", "two"], Inner] = {}
+    nested: list[list[Annotated[int, Field(lt=9)]]] | None = None
+    between: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+
+@pytest.fixture(autouse=True)
+def models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "Settings", Outer)
+
+
+def told(values: dict[str, Any], *, encrypted: tuple[str, ...] = ()) -> list[str]:
+    with pytest.raises(ValidationError) as raised:
+        Outer.model_validate(values)
+    found = faults_of(raised.value, encrypted)
+    Outer.model_validate(without_faults(values, found))
+    return [fault.sentence for fault in found]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"textOrList": 7}, "textOrList is 7: a text is expected; write it in quotes, or a list is expected."),
+        ({"textOrList": ["a", 7]}, "textOrList[1] is 7: a text is expected; write it in quotes."),
+        ({"listOrMap": {"count": 9}}, "listOrMap.count is 9: a whole number from 1 to 5 is expected."),
+        ({"listOrMap": [{}, {"coont": 1}]}, "listOrMap[1].coont is no setting: did you mean count?"),
+        ({"severalMaps": {"a": 1, "b": "x"}}, "severalMaps.b is 'x': a whole number of at least 0 is expected."),
+        ({"severalMaps": []}, "severalMaps is []: a map is expected."),
+        ({"keyed": {"three": {}}}, "keyed has the key 'three': allowed are one, two."),
+        ({"keyed": {"one": {"count": None}}}, "keyed.one.count is null: a whole number from 1 to 5 is expected."),
+        ({"nested": [[1], [2, 9]]}, "nested[1][1] is 9: a whole number below 9 is expected."),
+        ({"nested": [1]}, "nested[0] is 1: a list is expected, such as [1]."),
+        ({"between": 1.5}, "between is 1.5: a number above 0 and below 1 is expected."),
+        ({"between": "0.5"}, "between is '0.5': a number above 0 and below 1 is expected."),
+    ],
+)
+def test_a_fault_is_at_the_key_that_the_user_wrote(values: dict[str, Any], sentence: str) -> None:
+    assert told(values) == [sentence]
+
+
+def test_faults_next_to_each_other_are_mended_together() -> None:
+    values = {"nested": [[9, 9], [1]], "severalMaps": {"a": "x", "b": "y", "c": 1}}
+    assert len(told(values)) == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "as_yaml"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (20, "20"),
+        (0.5, "0.5"),
+        (float("nan"), ".nan"),
+        ("20%", "'20%'"),
+        ("it's", "'it''s'"),
+        ("a\nb", '"a\\nb"'),
+        ("名", "'名'"),
+        (date(2026, 11, 30), "2026-11-30"),
+        ("2026-11-30 00:00:00 +0000 UTC", "2026-11-30"),
+        ({"a": 1, "b": [None, "x"]}, "{a: 1, b: [null, x]}"),
+        ([], "[]"),
+    ],
+)
+def test_a_value_is_shown_as_yaml_has_it(value: object, as_yaml: str) -> None:
+    assert written(value) == as_yaml
+
+
+def test_a_long_value_is_cut() -> None:
+    for value in ("x" * 10_000, ["x" * 50] * 50):
+        shown = written(value)
+        assert len(shown) == LONGEST_VALUE
+        assert shown.endswith("...")
+
+
+def test_a_list_that_stands_twice_is_written_twice() -> None:
+    again = ["x"]
+    assert written([again, again]) == "[[x], [x]]"
+
+
+@pytest.mark.parametrize("meant", ["minReplicas", "gpuMemoryGiB"])
+def test_a_name_is_recognised_in_other_spellings(meant: str) -> None:
+    allowed = ["minReplicas", "maxReplicas", "gpuMemoryGiB", "gpus"]
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in meant)
+    for spelling in (meant.upper(), snake, snake.replace("_", "-"), meant[:-1]):
+        assert nearest(spelling, allowed) == f"did you mean {meant}?"
+    assert nearest("zzz", allowed) == f"allowed are {', '.join(allowed)}."
+
+
+def test_limits_are_those_that_are_set() -> None:
+    field = Inner.model_fields["count"]
+    assert limits(field.metadata) == "from 1 to 5"
+    assert limits([]) == ""
+
+
+def test_a_secret_is_never_shown_whatever_is_wrong_with_it() -> None:
+    values = {
+        "textOrList": 70707,
+        "between": 70707,
+        "severalMaps": {"a": "70707"},
+        "listOrMap": [{"count": 70707}, {"disliked": "70707"}],
+        "nested": [70707],
+    }
+    shown = told(values, encrypted=("textOrList", "between", "severalMaps", "listOrMap", "nested"))
+    assert len(shown) == 6
+    assert all(" can't be used: " in sentence for sentence in shown)
+    assert "70707" not in "".join(shown)
+    assert "70707" in "".join(told(values))
+
+
+def test_what_is_wrong_between_a_secret_and_others_is_told_without_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    config = changed("services.0.autoscaler.metrics.0.target", 101)
+    with pytest.raises(SettingsError, match="is 101, which"):
+        parse(config)
+    with pytest.raises(SettingsError) as raised:
+        parse(config, encrypted=["services"])
+    [sentence] = raised.value.faults
+    assert sentence.startswith("services[0].autoscaler.metrics[0].target, services[0].autoscaler.metrics[0].name")
+    assert sentence.endswith(" do not go together; why is not shown, since one of them is encrypted.")
+    assert "101" not in sentence
+    assert parse(config, unknown=["services[0].autoscaler.metrics[0].target"])
+    one_zone = changed("gpuNodePool.vswitchIds", ["vsw-secret"])
+    assert "vsw-secret" in warnings(parse(one_zone))[0]
+    assert "vsw-secret" not in warnings(parse(one_zone), encrypted=["gpuNodePool.vswitchIds"])[0]
+    assert parse(GOOD)

@@ -1,0 +1,204 @@
+"""Credentials for Prometheus: none missing, none in plain text or in a message, and each where the adapter reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import pytest
+import yaml
+
+from autoscaling.settings import SettingsError, parse
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from rehearsal.alicloud.store import CloudStore
+from rehearsal.stack_file import rehearsed_settings
+from tests.unit.fake_cluster import ADAPTER_PODS, PROMETHEUS, RULE, VALUES, adapter_pod, healthy, query, running, series
+from tests.unit.program import CHECKOUT, Recorder, run, run_program, stack_config
+from verify import Step, check_stack
+
+SECRET = "secret-of-an-access-key"
+BASIC = {"type": "basic", "accessKeyId": "LTAI1", "accessKeySecret": SECRET}
+# base64 of "LTAI1:secret-of-an-access-key", by coreutils.
+HEADER = "Basic TFRBSTE6c2VjcmV0LW9mLWFuLWFjY2Vzcy1rZXk="
+
+
+def config(auth: Any) -> dict[str, Any]:
+    return {**stack_config("rehearsal"), "ackgpu:prometheus": {"auth": auth, "scrapeInterval": "1s"}}
+
+
+def program(auth: Any, *, encrypted: bool = True, preview: bool = False) -> Recorder:
+    keys = ["ackgpu:prometheus"] if encrypted else []
+    return run_program(config(auth), Recorder(preview=preview), encrypted=keys)
+
+
+def header(recorder: Recorder) -> Any:
+    return recorder.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"].get("prometheusHeader")
+
+
+def plain(value: Any) -> Any:
+    """What the SDK marks as secret, without the mark."""
+    if isinstance(value, dict):
+        return plain(value["value"]) if "value" in value else {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.case("F5")
+@pytest.mark.parametrize(
+    ("auth", "expected"),
+    [
+        ({}, None),
+        ({"type": "none"}, None),
+        ({"type": "token", "token": "token-of-an-instance"}, [{"Authorization": "token-of-an-instance"}]),
+        (BASIC, [{"Authorization": HEADER}]),
+    ],
+)
+def test_the_release_has_the_header_as_a_secret(auth: dict[str, str], expected: Any) -> None:
+    recorder = program(auth)
+    assert plain(header(recorder)) == expected
+    shown = repr(recorder.registrations) + repr(recorder.outputs)
+    assert not [secret for secret in (SECRET, HEADER, "token-of-an-instance") if secret in shown]
+
+
+@pytest.mark.case("F5")
+def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
+    def foreign() -> None:
+        provider = kubernetes.Provider("theirs", kubeconfig=pulumi.Output.secret("k"))
+        args = MetricsAdapterArgs(
+            chart="./rehearsal/chart",
+            prometheus_url="http://prometheus",
+            prometheus_authorization=HEADER,
+            rules=[],
+            relist_interval="1m",
+        )
+        MetricsAdapter("theirs", args, pulumi.ResourceOptions(providers=[provider]))
+
+    recorder = run(Recorder(), foreign)
+    assert HEADER not in repr(recorder.one("kubernetes:helm.sh/v3:Release").inputs)
+    assert plain(header(recorder)) == [{"Authorization": HEADER}]
+
+
+@pytest.mark.case("F5")
+@pytest.mark.parametrize(
+    ("auth", "sentences"),
+    [
+        (
+            {"type": "basic"},
+            [
+                "prometheus.auth.accessKeyId is missing, which prometheus.auth.type basic needs: "
+                "`pulumi config set --path prometheus.auth.accessKeyId`.",
+                "prometheus.auth.accessKeySecret is missing, which prometheus.auth.type basic needs: "
+                "`pulumi config set --secret --path prometheus.auth.accessKeySecret`.",
+            ],
+        ),
+        (
+            {"type": "token"},
+            [
+                "prometheus.auth.token is missing, which prometheus.auth.type token needs: `pulumi config set --secret "
+                "--path prometheus.auth.token`."
+            ],
+        ),
+        (
+            {"token": SECRET},
+            ["prometheus.auth.token is set, and prometheus.auth.type is none: set type to token, or remove it."],
+        ),
+        (
+            {**BASIC, "token": SECRET},
+            ["prometheus.auth.token is set, and prometheus.auth.type is basic: set type to token, or remove it."],
+        ),
+    ],
+)
+def test_credentials_are_those_that_the_type_takes(auth: dict[str, str], sentences: list[str]) -> None:
+    with pytest.raises(pulumi.RunError) as failure:
+        program(auth, preview=True)
+    assert str(failure.value).splitlines()[1:] == sentences
+
+
+@pytest.mark.case("F5")
+def test_a_secret_in_plain_text_is_refused() -> None:
+    with pytest.raises(pulumi.RunError) as failure:
+        program(BASIC, encrypted=False)
+    assert str(failure.value).splitlines()[1:] == [
+        "prometheus.auth.accessKeySecret is in plain text in the stack's file: remove it there, and `pulumi config set "
+        "--secret --path prometheus.auth.accessKeySecret`."
+    ]
+
+
+@pytest.mark.case("F5")
+@pytest.mark.parametrize(
+    ("prometheus", "sentence"),
+    [
+        (
+            {"auth": {**BASIC, "accessKeySecret": f"{SECRET}\n"}},
+            "prometheus.auth.accessKeySecret can't be used: a text of",
+        ),
+        (
+            {"auth": {**BASIC, "accessKeySecret": {"id": SECRET}}},
+            "prometheus.auth.accessKeySecret can't be used: a text",
+        ),
+        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret can't be used: a text"),
+        ({"auth": SECRET}, "prometheus.auth can't be used: a map is expected, with the keys type, token,"),
+        (SECRET, "prometheus can't be used: a map is expected, with the keys managedBy,"),
+        ({"auth": {**BASIC, "secret": SECRET}}, "prometheus.auth.secret is no setting"),
+    ],
+)
+def test_no_message_shows_a_secret(prometheus: Any, sentence: str) -> None:
+    values = {key.removeprefix("ackgpu:"): value for key, value in stack_config("rehearsal").items()}
+    values = {key: value for key, value in values.items() if ":" not in key}
+    with pytest.raises(SettingsError) as failure:
+        parse({**values, "prometheus": prometheus})
+    assert str(failure.value).startswith(sentence)
+    assert SECRET not in str(failure.value)
+
+
+def test_settings_do_not_show_a_secret_when_printed() -> None:
+    values = {"auth": BASIC, "scrapeInterval": "1s"}
+    config_ = {
+        key.removeprefix("ackgpu:"): value for key, value in stack_config("rehearsal").items() if "ackgpu" in key
+    }
+    assert SECRET not in repr(parse({**config_, "prometheus": values}))
+
+
+def test_the_rehearsal_reads_a_stack_file_with_what_is_encrypted(tmp_path: Path) -> None:
+    content = yaml.safe_load((CHECKOUT / "Pulumi.rehearsal.yaml").read_text())
+    content["config"]["ackgpu:prometheus"] = {
+        "scrapeInterval": "1s",
+        "auth": {**BASIC, "accessKeySecret": {"secure": "v1:abc=:def"}},
+    }
+    (tmp_path / "Pulumi.rehearsal.yaml").write_text(yaml.safe_dump(content))
+    assert rehearsed_settings(tmp_path).prometheus.auth.type == "basic"
+
+
+def checked(*arguments: str, **answers: Any) -> tuple[Step, str | None]:
+    """What the check of a service's values says where the adapter has none, and the header that it sent."""
+    silent = {
+        VALUES: {"items": []},
+        ADAPTER_PODS: {"items": [adapter_pod(f"--prometheus-url=<host>{PROMETHEUS}", *arguments)]},
+    }
+    with running({**healthy(), **silent, **answers}) as cluster:
+        step = list(check_stack(cluster.outputs, cluster.api))[3]
+    return step, cluster.authorizations.get(query(RULE["seriesQuery"]))
+
+
+@pytest.mark.case("F5")
+def test_the_checks_ask_prometheus_with_the_adapters_credentials_and_tell_a_refusal_in_words() -> None:
+    found = {query(RULE["seriesQuery"]): series({"NamespaceName": "default", "PodName": "bert-1"})}
+    step, sent = checked(f"--prometheus-header=Authorization={HEADER}", **found)
+    assert sent == HEADER
+    assert "Prometheus has the series" in step.observed
+    step, sent = checked(f"--prometheus-header=Authorization={HEADER}", **{query(RULE["seriesQuery"]): (401, "")})
+    assert "Prometheus refuses the adapter's credentials (401): prometheus.auth needs the AccessKey" in step.observed
+    assert HEADER not in step.observed
+
+
+@pytest.mark.case("F5")
+def test_an_instance_of_v2_admits_its_access_key_alone(tmp_path: Path) -> None:
+    store = CloudStore(tmp_path / "cloud.json")
+    store.create("c1", "cn-hangzhou", "1.36")
+    assert store.read().admits("")
+    store.demand_basic_auth("LTAI1", SECRET)
+    assert [store.read().admits(header) for header in (HEADER, "", "Basic TFRBSTE6eA==")] == [True, False, False]
+    assert SECRET not in (tmp_path / "cloud.json").read_text()
+    store.demand_nothing()
+    assert store.read().admits("")

@@ -1,0 +1,109 @@
+"""The schema by which editors complete and check a stack's file."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from autoscaling.settings import SettingsError, parse
+from autoscaling.stack_schema import STACK_SCHEMA
+from tests.unit.test_settings import FULL, GOOD, leaves
+
+CHECKOUT = Path(__file__).parents[2]
+SCHEMA = Draft7Validator(json.loads(STACK_SCHEMA.read_text()))
+SECRET = {"secure": "v1:abc=:xyz="}
+
+
+def stack_file(values: dict[str, Any]) -> dict[str, Any]:
+    return {"config": {f"ackgpu:{key}": value for key, value in values.items()}}
+
+
+def replaced(path: str, value: Any) -> dict[str, Any]:
+    values = copy.deepcopy(FULL)
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    target: Any = values
+    for part in parents:
+        target = target[part]
+    target[last] = value
+    return values
+
+
+def test_it_is_a_schema() -> None:
+    Draft7Validator.check_schema(SCHEMA.schema)
+
+
+@pytest.mark.parametrize("stack", ["dev", "rehearsal"])
+def test_the_stacks_of_the_project_are_valid_once_they_are_filled_in(stack: str) -> None:
+    text = (CHECKOUT / f"Pulumi.{stack}.yaml").read_text()
+    fill = {"region": "cn-hangzhou", "cluster id": "c0", "GPU instance type": "ecs.gn6v-c8g1.2xlarge"}
+    for what, value in fill.items():
+        text = re.sub(rf"<{what}[^>]*>", value, text)
+    SCHEMA.validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("stack", ["dev", "rehearsal"])
+def test_editors_find_it_from_each_stack(stack: str) -> None:
+    first = (CHECKOUT / f"Pulumi.{stack}.yaml").read_text().splitlines()[0]
+    [path] = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", first)
+    assert CHECKOUT / path == STACK_SCHEMA
+
+
+@pytest.mark.parametrize("path", leaves(FULL))
+def test_what_the_program_takes_is_valid(path: str) -> None:
+    values: tuple[Any, ...] = (True, 0, 1, 7, 30, 100, "3", "1.5", 0.5, "10Gi", "1m", "a", "a-b", "/a", None, [], {})
+    taken = 0
+    for value in values:
+        settings = replaced(path, value)
+        try:
+            parse(settings)
+        except SettingsError:
+            continue
+        taken += 1
+        assert SCHEMA.is_valid(stack_file(settings)), value
+    assert SCHEMA.is_valid(stack_file(FULL))
+
+
+@pytest.mark.parametrize("path", [path for path in leaves(FULL) if path != "services" and not path[-1].isdigit()])
+def test_a_scalar_may_be_encrypted(path: str) -> None:
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    value: Any = FULL
+    for part in [*parents, last]:
+        value = value[part]
+    if not isinstance(value, dict | list):
+        assert SCHEMA.is_valid(stack_file(replaced(path, SECRET)))
+        assert not SCHEMA.is_valid(stack_file(replaced(path, {"secure": 1})))
+
+
+def test_the_engines_own_keys_and_other_namespaces_are_left_alone() -> None:
+    content = stack_file(GOOD)
+    content["config"] |= {"pulumi:disable-default-providers": ["*"], "alicloud:region": "cn-hangzhou"}
+    content |= {"encryptionsalt": "v1:abc=", "secretsprovider": "passphrase", "encryptedkey": "abc"}
+    SCHEMA.validate(content)
+
+
+def test_keys_may_go_without_the_projects_name_as_the_engine_has_it() -> None:
+    SCHEMA.validate({"config": GOOD})
+    assert not SCHEMA.is_valid({"config": {**GOOD, "region": "mars"}})
+    assert not SCHEMA.is_valid({"config": {**GOOD, "regoin": "cn-hangzhou"}})
+
+
+def test_an_environment_may_add_what_is_not_in_the_file() -> None:
+    SCHEMA.validate({"environment": ["production"]})
+    assert not SCHEMA.is_valid({"config": {}})
+
+
+def test_each_setting_is_described() -> None:
+    definitions = SCHEMA.schema["$defs"]
+    for name, model in definitions.items():
+        for key, schema in model["properties"].items():
+            described = "description" in schema or "$ref" in schema
+            assert described or name == "Encrypted", f"{name}.{key}"
+    assert definitions["Service"]["properties"]["port"]["description"] == "Where the load balancer listens."
+    assert definitions["Service"]["properties"]["port"]["anyOf"][0]["maximum"] == 65535

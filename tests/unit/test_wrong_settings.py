@@ -1,0 +1,56 @@
+"""Each wrong stack file is told in its sentence: by the check, by the program before it makes anything, by editors."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pulumi
+import pytest
+from jsonschema import Draft7Validator
+
+from autoscaling import engine_yaml
+from autoscaling.check import check_file
+from autoscaling.settings import SettingsError
+from autoscaling.stack_file import StackFile, read_stack_file
+from autoscaling.stack_schema import stack_schema
+from tests.unit.program import Recorder, run_program
+from tests.wrong_settings import WRONG_FILES, WrongFile
+
+FILES = pytest.mark.parametrize("wrong", WRONG_FILES, ids=lambda one: one.path.stem)
+STACKS = [(one, read_stack_file(one.path)) for one in WRONG_FILES]
+READABLE = [(one, stack) for one, stack in STACKS if stack.readable]
+SCHEMA = Draft7Validator(stack_schema())
+
+
+def test_there_are_at_least_sixty_and_no_two_are_told_alike() -> None:
+    assert len({one.sentence for one in WRONG_FILES}) >= 60
+
+
+@FILES
+def test_the_check_says_what_the_file_expects_and_nothing_else(wrong: WrongFile) -> None:
+    with pytest.raises(SettingsError) as raised:
+        check_file(wrong.path)
+    assert raised.value.faults == [wrong.told]
+
+
+@pytest.mark.parametrize(("wrong", "stack"), READABLE, ids=[one.path.stem for one, _ in READABLE])
+def test_the_program_says_the_same_before_it_makes_anything(
+    wrong: WrongFile, stack: StackFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copyfile(wrong.path, tmp_path / "Pulumi.unit.yaml")
+    monkeypatch.chdir(tmp_path)
+    recorder = Recorder()
+    with pytest.raises(pulumi.RunError) as raised:
+        run_program(stack.config, recorder)
+    heading, *told = str(raised.value).splitlines()
+    assert heading == "Pulumi.unit.yaml can't be used:"
+    assert told in ([wrong.sentence], [f"line {wrong.line}: {wrong.sentence}"])
+    assert recorder.registrations == []
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize(("wrong", "stack"), READABLE, ids=[one.path.stem for one, _ in READABLE])
+def test_an_editor_tells_what_a_schema_can_tell(wrong: WrongFile, stack: StackFile) -> None:
+    content = engine_yaml.load(wrong.path.read_text()).value
+    assert SCHEMA.is_valid(content) is wrong.schema_passes
