@@ -17,7 +17,7 @@ import yaml
 from kubernetes.utils.quantity import parse_quantity
 
 from rehearsal.certificates import CertificateAuthority, write_private
-from rehearsal.layout import PORTS, Layout
+from rehearsal.layout import Layout
 from rehearsal.processes import Processes
 from tests.engine.command import wait_until
 
@@ -79,8 +79,9 @@ class Blind:
 class AdapterTrial:
     """Starts the adapter on one set of rules after the other."""
 
-    def __init__(self, layout: Layout, tools: Path, folder: Path, processes: Processes) -> None:
+    def __init__(self, layout: Layout, tools: Path, folder: Path, processes: Processes, prometheus: str) -> None:
         self._layout, self._tools, self._folder, self._processes = layout, tools, folder, processes
+        self._prometheus = prometheus
         authority = CertificateAuthority("trial")
         authority.issue("adapter", hosts=[layout.address]).write(folder, "adapter")
         self._trust = ssl.create_default_context(cadata=authority.certificate.decode())
@@ -123,7 +124,7 @@ class AdapterTrial:
         return [
             self._tools / "prometheus-adapter",
             f"--config={self._folder / 'config.yaml'}",
-            f"--prometheus-url=http://{self._layout.address}:{PORTS.prometheus}",
+            f"--prometheus-url={self._prometheus}",
             f"--lister-kubeconfig={kubeconfig}",
             f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}",

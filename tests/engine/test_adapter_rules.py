@@ -17,18 +17,18 @@ from kubernetes import client
 
 from autoscaling.adapter_rules import RuleSet
 from autoscaling.exposed_name import name_of_rule
-from autoscaling.versions import ADAPTER_NAME, CUSTOM_METRICS_PATH
-from rehearsal.layout import PORTS
+from autoscaling.versions import ADAPTER_NAME
 from rehearsal.node_pools import kwok_node
 from rehearsal.processes import Processes
 from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
-from tests.engine.prometheus import configured
 from verify.cluster import Cluster
 
 DATA = Path(__file__).parents[1] / "data"
 SETS: list[dict[str, Any]] = yaml.safe_load((DATA / "extra_rules.yaml").read_text())["sets"]
+
+_PROMETHEUS_PORT = 9191
 
 OF_GENERATED = "generated"
 """Namespace of the series that are for generated rules."""
@@ -103,20 +103,44 @@ class _Exposition(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def series(rehearsal: Rehearsal) -> Iterator[None]:
-    """The static series in the cloud's Prometheus."""
-    with HTTPServer((rehearsal.layout.address, 0), _Exposition) as server:
+def processes(rehearsal: Rehearsal) -> Iterator[Processes]:
+    with Processes(rehearsal.layout) as processes:
+        yield processes
+
+
+@pytest.fixture(scope="module")
+def prometheus(rehearsal: Rehearsal, processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a Prometheus with the static series, beside the cloud's own."""
+    folder, address = tmp_path_factory.mktemp("prometheus"), rehearsal.layout.address
+    with HTTPServer((address, 0), _Exposition) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        target = {
+        job = {
             "job_name": "extra-rules",
             "honor_labels": True,
-            "static_configs": [{"targets": [f"{rehearsal.layout.address}:{server.server_port}"]}],
+            "static_configs": [{"targets": [f"{address}:{server.server_port}"]}],
         }
-        with configured(rehearsal.layout, lambda content: content["scrape_configs"].append(target)):
-            url = f"http://{rehearsal.layout.address}:{PORTS.prometheus}/api/v1/series?match[]=batch_size"
-            wait_until(lambda: httpx.get(url, trust_env=False).json()["data"], "Prometheus has the series")
-            yield
+        config = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [job]}
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        processes.start(
+            "prometheus on trial",
+            [
+                rehearsal.tools / "prometheus",
+                f"--config.file={folder / 'prometheus.yaml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address={address}:{_PROMETHEUS_PORT}",
+            ],
+        )
+        url = f"http://{address}:{_PROMETHEUS_PORT}"
+        wait_until(partial(_has_series, url), "Prometheus has the series", seconds=60)
+        yield url
         server.shutdown()
+
+
+def _has_series(url: str) -> bool:
+    try:
+        return bool(httpx.get(f"{url}/api/v1/series?match[]=batch_size", trust_env=False).json().get("data"))
+    except httpx.TransportError:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -159,10 +183,14 @@ def objects(rehearsal: Rehearsal) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def trial(
-    rehearsal: Rehearsal, series: None, objects: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AdapterTrial]:
-    with Processes(rehearsal.layout) as processes:
-        yield AdapterTrial(rehearsal.layout, rehearsal.tools, tmp_path_factory.mktemp("adapter"), processes)
+    rehearsal: Rehearsal,
+    processes: Processes,
+    prometheus: str,
+    objects: None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AdapterTrial:
+    folder = tmp_path_factory.mktemp("adapter")
+    return AdapterTrial(rehearsal.layout, rehearsal.tools, folder, processes, prometheus)
 
 
 @pytest.mark.case("A1")
@@ -239,11 +267,17 @@ def _differs(trial: AdapterTrial, one: dict[str, Any]) -> None:
 
 
 @pytest.mark.case("B3")
-def test_rules_go_through_the_chart_byte_for_byte_and_their_metrics_are_listed(
-    rehearsal: Rehearsal, series: None
-) -> None:
-    extra, names = _without_double_names(one for one in SETS if "says" not in one)
-    rehearsal.edit(metricsAdapter={**rehearsal.setting("metricsAdapter"), "extraRules": extra})
+@pytest.mark.case("B5")
+def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_reads_the_metric_of_one(rehearsal: Rehearsal) -> None:
+    # Most of these series are not there, which takes nothing from the one that is.
+    extra = _without_double_names(one for one in SETS if "says" not in one)
+    [service] = rehearsal.setting("services")
+    metric = "gpu_PROCESS_SM_UTIL_avg"
+    autoscaler = {**service["autoscaler"], "metrics": [{"name": metric, "target": 20}]}
+    rehearsal.edit(
+        metricsAdapter={**rehearsal.setting("metricsAdapter"), "extraRules": extra},
+        services=[{**service, "autoscaler": autoscaler}],
+    )
     try:
         rehearsal.up()
         config_map = client.CoreV1Api(rehearsal.api).read_namespaced_config_map(f"{ADAPTER_NAME}-config", "kube-system")
@@ -253,21 +287,21 @@ def test_rules_go_through_the_chart_byte_for_byte_and_their_metrics_are_listed(
         # The provider leaves empty lists out.
         assert rules[-len(extra) :] == [{key: value for key, value in rule.items() if value != []} for rule in extra]
         assert len(rules) > len(extra), "the program's own come first"
-        served = Cluster(rehearsal.api).get(CUSTOM_METRICS_PATH)["resources"]
-        assert names <= {resource["name"].removeprefix("pods/") for resource in served}
+        hpa = Cluster(rehearsal.api).hpa(autoscaler["name"], "default", [metric])
+        assert hpa.scaling_active and hpa.metrics[0].reading is not None
     finally:
         rehearsal.stack.destroy(color="never")
         rehearsal.reset()
 
 
-def _without_double_names(sets: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], set[str]]:
+def _without_double_names(sets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = []
     names: set[str] = set()
     for one in sets:
         if not names & one["adapter"]["lists"].keys():
             names |= one["adapter"]["lists"].keys()
             rules += one["rules"]
-    return rules, names
+    return rules
 
 
 def test_a_name_that_is_refused_since_no_hpa_takes_it_is_taken_by_none(rehearsal: Rehearsal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from autoscaling.extra_rule_checks import exposed_metrics
 from autoscaling.promql import Labels, QueryError, labels, parse
 from autoscaling.settings import parse as parse_settings
 from autoscaling.settings import warnings
+from tests.readme import README
 from tests.unit.program import Recorder, run_program, stack_config
 from tests.unit.test_settings import GOOD, faults
 
@@ -74,6 +76,14 @@ RULE = {
     "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
     "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
 }
+
+
+def test_the_readmes_example_can_be_used() -> None:
+    [example] = re.findall(r"```yaml\n(ackgpu:metricsAdapter:\n  extraRules:.*?)```", README.read_text(), re.DOTALL)
+    adapter = yaml.safe_load(example)["ackgpu:metricsAdapter"]
+    settings = parse_settings({**GOOD, "metricsAdapter": adapter})
+    assert list(exposed_metrics(settings.metrics_adapter.extra_rules)) == ["queue_length_max"]
+    assert not warnings(settings)
 
 
 def test_an_hpa_may_use_the_metric_of_a_rule_whose_range_nobody_knows() -> None:
