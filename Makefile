@@ -23,7 +23,7 @@ rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
 
 check: $(READY) ## check the settings of a stack, without engine or cloud: make check STACK=dev
 	@test -n "$(STACK)" || { echo "Say which stack: make check STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m autoscaling.check --stack "$(STACK)"
+	@$(PYTHON) -m autoscaling.settings.check --stack "$(STACK)"
 
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
@@ -48,7 +48,7 @@ lint: $(READY) ## check format, style, types, the rehearsed settings, and the fi
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m autoscaling.check --stack rehearsal
+	@$(PYTHON) -m autoscaling.settings.check --stack rehearsal
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
@@ -57,7 +57,7 @@ format: $(READY) ## format the code
 	@$(PYTHON) -m ruff check --fix .
 
 docs: $(READY) ## write the tables of README.md, the keys of Pulumi.yaml and the schema from the models
-	@$(PYTHON) -m autoscaling.reference
+	@$(PYTHON) -m autoscaling.settings.reference
 
 tools: $(READY) ## build the engine's tools from source, once
 	@$(PYTHON) -m rehearsal.toolchain

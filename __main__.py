@@ -4,7 +4,7 @@ import pulumi
 import pulumi_alicloud as alicloud
 
 from autoscaling.outputs import check_commands, metric_resources
-from autoscaling.settings_model import duration_seconds
+from autoscaling.settings.model import duration_seconds
 from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs

@@ -2,7 +2,7 @@
 
 https://github.com/kubernetes-sigs/prometheus-adapter/blob/v0.12.0/docs/config.md has the whole of it. Here a rule names
 one series, so that the name it exposes is known; and its query has the three placeholders only, so that it can be
-parsed. `autoscaling.extra_rule_checks` has what must hold in a rule and between rules.
+parsed. `autoscaling.settings.extra_rule_checks` has what must hold in a rule and between rules.
 """
 
 from __future__ import annotations

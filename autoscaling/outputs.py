@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoscaling.adapter_rules import RuleSet
-from autoscaling.extra_rule_checks import exposed_metrics
 from autoscaling.extra_rules import ExtraRule
+from autoscaling.settings.extra_rule_checks import exposed_metrics
 from autoscaling.versions import CUSTOM_METRICS_PATH
 
 

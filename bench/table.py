@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoscaling.reference import replaced
+from autoscaling.settings.reference import replaced
 from bench.pairs import Pairs, Spread
 
 _BEGIN, _END = "<!-- what make bench measured -->", "<!-- the end of it -->"

@@ -12,7 +12,7 @@ import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2, v2beta1
 
 from autoscaling.other_owners import STACK_ANNOTATION
-from autoscaling.settings_model import ScaleDown, ScaleUp, Service
+from autoscaling.settings.model import ScaleDown, ScaleUp, Service
 from components.stack_config import stack_name
 
 

@@ -9,8 +9,8 @@ import pulumi
 import pulumi_alicloud as alicloud
 
 from autoscaling.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
-from autoscaling.settings_model import GpuNodePool as GpuNodePoolSettings
-from autoscaling.settings_model import PoolLimits, SystemDisk
+from autoscaling.settings.model import GpuNodePool as GpuNodePoolSettings
+from autoscaling.settings.model import PoolLimits, SystemDisk
 
 
 @dataclass(frozen=True, kw_only=True)

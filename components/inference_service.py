@@ -10,7 +10,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.card_modes import pod_limits
-from autoscaling.settings_model import SERVICE_SUFFIX, Service
+from autoscaling.settings.model import SERVICE_SUFFIX, Service
 
 _TIMEOUTS = pulumi.CustomTimeouts(create="30m", update="30m")
 """A GPU node takes minutes to come, and a model image minutes to be pulled."""

@@ -17,7 +17,7 @@ import yaml
 from requests.utils import get_environ_proxies
 
 from autoscaling.other_owners import SCALERS, Object, Scaled, Scaler, other_adapters, other_autoscalers
-from autoscaling.settings_model import Service
+from autoscaling.settings.model import Service
 from components.stack_config import stack_name
 
 _TIMEOUT = httpx.Timeout(30, connect=5)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config, get_config_env, get_config_secret_keys_env, is_config_secret
 
-from autoscaling.engine_yaml import Fault
 from autoscaling.settings import Settings, SettingsError, parse_config, warnings
-from autoscaling.stack_file import StackFile, read_stack_file
+from autoscaling.settings.engine_yaml import Fault
+from autoscaling.settings.stack_file import StackFile, read_stack_file
 
 
 def stack_name() -> str:

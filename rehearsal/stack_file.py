@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoscaling.check import check_file
 from autoscaling.settings import Settings, SettingsError
+from autoscaling.settings.check import check_file
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import STACK
 

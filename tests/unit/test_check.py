@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from autoscaling import check
-from autoscaling.check import check_file
-from autoscaling.config_values import PROJECT
-from autoscaling.settings import SettingsError
+from autoscaling.settings import SettingsError, check
+from autoscaling.settings.check import check_file
+from autoscaling.settings.config_values import PROJECT
 from tests.unit.test_settings import FULL, leaves
 from tests.wrong_settings import FOLDER, wrong_file
 
@@ -143,7 +142,7 @@ def test_the_settings_are_those_of_the_project() -> None:
 
 def test_the_engine_and_the_cloud_are_not_needed() -> None:
     shown = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "autoscaling.check", "--stack", "rehearsal"],
+        [sys.executable, "-X", "importtime", "-m", "autoscaling.settings.check", "--stack", "rehearsal"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
@@ -168,7 +167,7 @@ def test_make_ends_with_the_fault_and_not_with_a_traceback(name: str, tmp_path: 
     folder = tmp_path / "autoscaling"
     shutil.copytree(CHECKOUT / "autoscaling", folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(FOLDER / f"{name}.yaml", tmp_path / "Pulumi.wrong.yaml")
-    command = [sys.executable, "-m", "autoscaling.check", "--stack", "wrong"]
+    command = [sys.executable, "-m", "autoscaling.settings.check", "--stack", "wrong"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     wrong = wrong_file(FOLDER / f"{name}.yaml")
     assert (result.returncode, result.stdout) == (1, "")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaling import engine_yaml
-from autoscaling.config_values import setting_values
-from autoscaling.stack_file import read_stack_file
+from autoscaling.settings import engine_yaml
+from autoscaling.settings.config_values import setting_values
+from autoscaling.settings.stack_file import read_stack_file
 from tests import engine_values
 from tests.engine_values import AT_TOP, INSIDE
 

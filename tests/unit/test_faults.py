@@ -9,10 +9,9 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from autoscaling import faults
-from autoscaling.faults import faults_of, without_faults
-from autoscaling.settings import SettingsError, parse, warnings
-from autoscaling.wording import LONGEST_VALUE, limits, nearest, written
+from autoscaling.settings import SettingsError, faults, parse, warnings
+from autoscaling.settings.faults import faults_of, without_faults
+from autoscaling.settings.wording import LONGEST_VALUE, limits, nearest, written
 from tests.unit.test_settings import GOOD, changed
 
 

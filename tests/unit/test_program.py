@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from autoscaling.adapter_rules import RuleSet
-from autoscaling.settings_model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
+from autoscaling.settings.model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.gpu_node_pool import GpuNodePoolArgs

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaling import reference
-from autoscaling.settings_model import Settings
+from autoscaling.settings import reference
+from autoscaling.settings.model import Settings
 from tests.readme import CHECKOUT, README, Command, commands
 
 PAGES = [README, CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]

@@ -9,11 +9,10 @@ import pulumi
 import pytest
 from jsonschema import Draft7Validator
 
-from autoscaling import engine_yaml
-from autoscaling.check import check_file
-from autoscaling.settings import SettingsError
-from autoscaling.stack_file import StackFile, read_stack_file
-from autoscaling.stack_schema import stack_schema
+from autoscaling.settings import SettingsError, engine_yaml
+from autoscaling.settings.check import check_file
+from autoscaling.settings.stack_file import StackFile, read_stack_file
+from autoscaling.settings.stack_schema import stack_schema
 from tests.unit.program import Recorder, run_program
 from tests.wrong_settings import WRONG_FILES, WrongFile
 

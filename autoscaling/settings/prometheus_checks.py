@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from pydantic import SecretStr
 
-from autoscaling.findings import Finding
-from autoscaling.model_keys import within
-from autoscaling.settings_model import PrometheusAuth, Settings
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.model import PrometheusAuth, Settings
+from autoscaling.settings.model_keys import within
 
 _KEY = "prometheus.auth"
 _TAKES: Mapping[str, Collection[str]] = {

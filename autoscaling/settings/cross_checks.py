@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from autoscaling.exposed_name import name_of_rule
-from autoscaling.extra_rule_checks import extra_rule_findings
-from autoscaling.findings import Finding
-from autoscaling.gpu_checks import gpu_findings
-from autoscaling.metric_checks import metric_findings
-from autoscaling.prometheus_checks import prometheus_findings
-from autoscaling.settings_model import Service, Settings, duration_seconds
+from autoscaling.settings.extra_rule_checks import extra_rule_findings
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.gpu_checks import gpu_findings
+from autoscaling.settings.metric_checks import metric_findings
+from autoscaling.settings.model import Service, Settings, duration_seconds
+from autoscaling.settings.prometheus_checks import prometheus_findings
 
 
 def findings(settings: Settings) -> Iterator[Finding]:

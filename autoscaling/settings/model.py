@@ -2,8 +2,8 @@
 
 The docstring of a field, or else of its model, is its description in README.md and Pulumi.yaml: `make docs`.
 
-The models check one value at a time; `autoscaling.cross_checks` has what holds between values. The example of a
-required field is also its stand-in where the user's value is wrong, so that the rest can still be checked.
+The models check one value at a time; `cross_checks` has what holds between values. The example of a required field is
+also its stand-in where the user's value is wrong, so that the rest can still be checked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pydantic.alias_generators import to_camel
 from autoscaling.adapter_rules import Rule, RulePreset, RuleSet
 from autoscaling.card_modes import CardModeName
 from autoscaling.extra_rules import ExtraRule
-from autoscaling.forms import DATE_TEXT, Form
 from autoscaling.gpu_metrics import Aggregation, LabelPreset, catalogue
+from autoscaling.settings.forms import DATE_TEXT, Form
 from autoscaling.versions import ADAPTER_CHART
 
 Region = Literal[

@@ -12,8 +12,8 @@ import yaml
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic_core import ErrorDetails
 
-from autoscaling.forms import DATE_TEXT, FORM
-from autoscaling.model_keys import Alternative, aliases_at, inside
+from autoscaling.settings.forms import DATE_TEXT, FORM
+from autoscaling.settings.model_keys import Alternative, aliases_at, inside
 
 LONGEST_VALUE = 80
 """Characters of a value that a sentence shows."""

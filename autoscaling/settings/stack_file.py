@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoscaling import engine_yaml
-from autoscaling.config_values import PROJECT, engine_text
-from autoscaling.engine_yaml import Fault
-from autoscaling.model_keys import key_of, within
-from autoscaling.wording import nearest
+from autoscaling.settings import engine_yaml
+from autoscaling.settings.config_values import PROJECT, engine_text
+from autoscaling.settings.engine_yaml import Fault
+from autoscaling.settings.model_keys import key_of, within
+from autoscaling.settings.wording import nearest
 
 TOP_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
 """What the engine reads of a stack's file."""

@@ -1,4 +1,4 @@
-"""`python -m autoscaling.check --stack dev`: the checks of a stack's settings, without engine and cloud."""
+"""`python -m autoscaling.settings.check --stack dev`: the checks of a stack's settings, without engine and cloud."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoscaling.config_values import setting_values
-from autoscaling.model_keys import aliases
 from autoscaling.settings import Settings, SettingsError, parse_config, warnings
-from autoscaling.stack_file import StackFile, read_stack_file
+from autoscaling.settings.config_values import setting_values
+from autoscaling.settings.model_keys import aliases
+from autoscaling.settings.stack_file import StackFile, read_stack_file
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ def _at(stack: StackFile, line: int | None, sentence: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print warnings and what the settings come to, or each fault on a line; 1 where there is one."""
-    parser = argparse.ArgumentParser(prog="python -m autoscaling.check", description="Check a stack's settings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m autoscaling.settings.check", description="Check a stack's settings."
+    )
     parser.add_argument("--stack", required=True, help="name of the stack")
     # Pulumi Cloud's stacks also go by <organisation>/<project>/<stack>.
     name = f"Pulumi.{parser.parse_args(arguments).stack.rpartition('/')[2]}.yaml"

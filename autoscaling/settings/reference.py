@@ -14,14 +14,14 @@ from pydantic.fields import FieldInfo
 
 from autoscaling.adapter_rules import RuleSet
 from autoscaling.card_modes import CARD_MODES
-from autoscaling.config_values import PROJECT
 from autoscaling.gpu_metrics import GpuMetric, catalogue
-from autoscaling.model_keys import aliases, alternatives, models
-from autoscaling.settings_model import Settings
-from autoscaling.stack_schema import STACK_SCHEMA, stack_schema_text
-from autoscaling.wording import limits
+from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.model import Settings
+from autoscaling.settings.model_keys import aliases, alternatives, models
+from autoscaling.settings.stack_schema import STACK_SCHEMA, stack_schema_text
+from autoscaling.settings.wording import limits
 
-_CHECKOUT = Path(__file__).parents[1]
+_CHECKOUT = Path(__file__).parents[2]
 _LONGEST_LIST = 4
 """The README's table spares the reader longer lists of allowed values; an error shows them."""
 

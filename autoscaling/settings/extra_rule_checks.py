@@ -16,8 +16,8 @@ import promql_parser as promql
 
 from autoscaling.exposed_name import NameFaultError, derived_name
 from autoscaling.extra_rules import ExtraRule
-from autoscaling.findings import Finding
 from autoscaling.promql import QueryError, is_vector, labels, nodes, parse, regex, selectors, series_name
+from autoscaling.settings.findings import Finding
 
 EXTRA_RULES = "metricsAdapter.extraRules"
 

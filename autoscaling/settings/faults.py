@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from autoscaling.model_keys import (
+from autoscaling.settings.model import Settings
+from autoscaling.settings.model_keys import (
     MAP_KEY,
     Alternative,
     Location,
@@ -25,8 +26,7 @@ from autoscaling.model_keys import (
     key_of,
     within,
 )
-from autoscaling.settings_model import Settings
-from autoscaling.wording import date_of, near_one, nearest, reason, shortened, written
+from autoscaling.settings.wording import date_of, near_one, nearest, reason, shortened, written
 
 
 @dataclass(frozen=True)

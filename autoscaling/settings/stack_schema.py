@@ -13,8 +13,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-from autoscaling.config_values import PROJECT
-from autoscaling.settings_model import Settings
+from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.model import Settings
 
 _ENCRYPTED = {
     "type": "object",

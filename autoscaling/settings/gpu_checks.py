@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from autoscaling.card_modes import CARD_MODES
-from autoscaling.findings import Finding
 from autoscaling.instance_types import find_instance_type, gpu_memory_mib
-from autoscaling.settings_model import GpuNodePool, Service, Settings
-from autoscaling.wording import nearest
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.model import GpuNodePool, Service, Settings
+from autoscaling.settings.wording import nearest
 
 _TYPES = "gpuNodePool.instanceTypes"
 _PER_NODE = "gpuNodePool.gpusPerNode"

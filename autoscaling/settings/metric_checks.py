@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from autoscaling.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
-from autoscaling.extra_rule_checks import EXTRA_RULES, exposed_metrics
-from autoscaling.findings import Finding
 from autoscaling.gpu_metrics import GpuMetric, catalogue
 from autoscaling.instance_types import gpu_memory_mib
-from autoscaling.settings_model import MetricTarget, Service, Settings
-from autoscaling.wording import nearest
+from autoscaling.settings.extra_rule_checks import EXTRA_RULES, exposed_metrics
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.model import MetricTarget, Service, Settings
+from autoscaling.settings.wording import nearest
 
 _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"

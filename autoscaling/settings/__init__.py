@@ -7,13 +7,13 @@ from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
 
-from autoscaling.config_values import PROJECT, setting_values, strangers
-from autoscaling.cross_checks import findings
-from autoscaling.faults import Fault, faults_of, without_faults
-from autoscaling.findings import Finding
-from autoscaling.model_keys import Alternative, Location, aliases, inside, key_of, within
-from autoscaling.prometheus_checks import plain_secrets
-from autoscaling.settings_model import Settings
+from autoscaling.settings.config_values import PROJECT, setting_values, strangers
+from autoscaling.settings.cross_checks import findings
+from autoscaling.settings.faults import Fault, faults_of, without_faults
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.model import Settings
+from autoscaling.settings.model_keys import Alternative, Location, aliases, inside, key_of, within
+from autoscaling.settings.prometheus_checks import plain_secrets
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 
