@@ -133,7 +133,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if field.default is None:
+    if field.default in (None, ""):
         return ""
     value = field.default
     if isinstance(value, list):

@@ -87,8 +87,9 @@ GENERATED_VALUES = [
 ]
 """Rules, and each metric's value of each pod that should have one."""
 
-COPIES = 16
-"""Of two orders each start takes one: all of these alike would be a chance of one in thirty thousand."""
+COPIES = 128
+"""Go walks a map of three from one of eight places, and one of these gives the rarer answer: that no copy of so many
+does is a chance of one in twenty million."""
 
 
 class _Exposition(BaseHTTPRequestHandler):
