@@ -171,7 +171,7 @@ class Generator:
             )
         if kind < 0.55:
             # Changes in one direction that its own policies have forgotten are remembered by the other's.
-            near, far = self._random.sample([periods[0], periods[-1]], 2)
+            near, far = self._random.sample([self._random.choice(periods[:-1]), periods[-1]], 2)
             return Behavior(
                 ScaleUp(policies=(ScalingPolicy("Pods", self._random.randint(1, 5), near),)),
                 ScaleDown(
