@@ -210,7 +210,7 @@ def metric_replicas(
     if not pods or not values:
         return None
     usage = _average(values.values())
-    ratio = float(usage) / float(target)
+    ratio = usage / target
     unchanged = Proposal(replicas, usage)
     with_pending = bool(pending) and ratio > 1
     if not with_pending and not missing:
@@ -219,7 +219,7 @@ def metric_replicas(
         values |= dict.fromkeys(missing, target if ratio < 1 else 0)
     if with_pending:
         values |= dict.fromkeys(pending, 0)
-    guessed = float(_average(values.values())) / float(target)
+    guessed = _average(values.values()) / target
     if _is_tolerated(guessed, behavior) or guessed < 1 < ratio or ratio < 1 < guessed:
         return unchanged
     proposed = _int32(math.ceil(guessed * len(values)))
@@ -313,7 +313,7 @@ def _fastest(rules: ScalingRules, replicas: int, history: History, now: float, *
             sum(event.replicas for event in events if event.time > now - policy.period_seconds)
             for events in (history.scale_ups, history.scale_downs)
         )
-        start = _wrapped(replicas - added + removed, 32)
+        start = replicas - added + removed
         if policy.type == "Pods":
             allowed.append(_wrapped(start + (policy.value if up else -policy.value), 32))
         elif up:

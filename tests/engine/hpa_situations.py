@@ -169,15 +169,24 @@ class Generator:
                 ScaleUp(policies=free, tolerance=self._tolerance()),
                 ScaleDown(policies=free, tolerance=self._tolerance(), stabilization_window_seconds=0),
             )
+        if kind < 0.55:
+            # Changes in one direction that its own policies have forgotten are remembered by the other's.
+            near, far = self._random.sample([self._random.choice(periods[:-1]), periods[-1]], 2)
+            return Behavior(
+                ScaleUp(policies=(ScalingPolicy("Pods", self._random.randint(1, 5), near),)),
+                ScaleDown(
+                    policies=(ScalingPolicy("Pods", self._random.randint(1, 5), far),), stabilization_window_seconds=0
+                ),
+            )
         return Behavior(
-            ScaleUp(**self._rules(windows, periods, ScaleUp())),
-            ScaleDown(**self._rules(windows, periods, ScaleDown())),
+            ScaleUp(**self._rules(windows, periods)),
+            ScaleDown(**self._rules(windows, periods)),
         )
 
     def _tolerance(self) -> int:
         return self._random.choice([DEFAULT_TOLERANCE] * 4 + [0, 1, 50, 200, 570, 1500])
 
-    def _rules(self, windows: tuple[int, ...], periods: tuple[int, ...], default: ScalingRules) -> dict[str, Any]:
+    def _rules(self, windows: tuple[int, ...], periods: tuple[int, ...]) -> dict[str, Any]:
         pick = self._random
         rules: dict[str, Any] = {"tolerance": self._tolerance()}
         if pick.random() < 0.7:

@@ -222,6 +222,19 @@ def test_a_policy_counts_from_where_its_period_began() -> None:
     assert replicas_over_time(autoscaler, lambda now: 20_000_000, 75) == [4, 4, 7, 7, 10]
 
 
+def test_what_was_taken_away_within_the_period_may_come_back_besides() -> None:
+    behavior = Behavior(
+        ScaleUp(policies=(ScalingPolicy("Pods", 1, 60),)), ScaleDown(policies=UNLIMITED, stabilization_window_seconds=0)
+    )
+    autoscaler = Autoscaler(targets=(20_000,), max_replicas=100, behavior=behavior)
+    five, one = running(5), running(1)
+    decision, history = reconcile(autoscaler, 5, five, [each(0, *five)], History(), 0)
+    assert decision.replicas == 1
+    after_a_while, _ = reconcile(autoscaler, 1, one, [each(2_000_000, *one)], history, 61)
+    decision, _ = reconcile(autoscaler, 1, one, [each(2_000_000, *one)], history, 30)
+    assert (decision.replicas, after_a_while.replicas) == (6, 2)
+
+
 def test_a_percentage_rounds_up_on_the_way_up_and_takes_at_least_that_many_on_the_way_down() -> None:
     tenth = (ScalingPolicy("Percent", 10, 15),)
     behavior = Behavior(ScaleUp(policies=tenth), ScaleDown(policies=tenth, stabilization_window_seconds=0))
