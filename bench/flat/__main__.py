@@ -114,7 +114,11 @@ for index in range(count):
     )
     v2.HorizontalPodAutoscaler(
         f"{name}-hpa",
-        metadata={"name": f"{name}-hpa", "namespace": "default"},
+        metadata={
+            "name": f"{name}-hpa",
+            "namespace": "default",
+            "annotations": {"ackgpu/stack": f"{pulumi.get_project()}/{pulumi.get_stack()}"},
+        },
         spec={
             "scale_target_ref": {"api_version": "apps/v1", "kind": "Deployment", "name": deployment.metadata.name},
             "min_replicas": 1,
