@@ -62,7 +62,6 @@ class AckCluster(pulumi.ComponentResource):
             enable_server_side_apply=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({})
 
 
 def _usable(

@@ -62,7 +62,6 @@ class GpuAutoscaler(pulumi.ComponentResource):
         # old one would go only when the new one reads its metric.
         options = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         self.autoscaler = create(f"{name}-hpa", args, options)
-        self.register_outputs({})
 
 
 def _create_v2(name: str, args: GpuAutoscalerArgs, options: pulumi.ResourceOptions) -> v2.HorizontalPodAutoscaler:

@@ -86,7 +86,6 @@ class GpuNodePool(pulumi.ComponentResource):
                 ignore_changes=["desiredSize"] if args.limits else None,
             ),
         )
-        self.register_outputs({})
 
 
 def _at_least_one(vswitch_ids: Sequence[str]) -> Sequence[str]:

@@ -77,7 +77,6 @@ class InferenceService(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.deployment], custom_timeouts=_TIMEOUTS),
         )
         self.address = self.service.status.apply(lambda status: _address(status, args.port))
-        self.register_outputs({})
 
     def describe(self, service: Service, hpa: pulumi.Input[str]) -> pulumi.Output[dict[str, Any]]:
         """What a check of this service needs to know, as a stack output; `hpa` is the name of its autoscaler."""

@@ -71,7 +71,6 @@ class MetricsAdapter(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({})
 
 
 def _headers(authorization: pulumi.Input[str] | None) -> dict[str, Any]:

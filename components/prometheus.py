@@ -45,7 +45,6 @@ class ArmsPrometheus(pulumi.ComponentResource):
             lambda one: found.prometheis.apply(lambda instances: _address(one, instances))
         )
         self.http_api_url = pulumi.Output.secret(address)
-        self.register_outputs({})
 
     def _create_owner(self, name: str, args: ArmsPrometheusArgs) -> pulumi.Resource | None:
         options = pulumi.ResourceOptions(parent=self)

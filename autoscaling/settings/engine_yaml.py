@@ -77,16 +77,13 @@ class Document:
 
 def load(text: str) -> Document:
     """Read a file's first document; nothing is raised."""
-    document = Document()
     try:
-        loader = _Loader(text)
-        if loader.check_node() and (node := loader.get_node()):
-            document.value = _Reader(document).value_of(node, ())
-        document.readable = True
-        if loader.check_node() and (node := loader.get_node()):
-            document.faults.append(
-                Fault("a second document begins, which the engine passes over: remove the `---`.", _line(node))
-            )
+        return _loaded(text, _FastLoader)
+    except yaml.YAMLError:
+        # The same grammar, with more to say of what breaks it.
+        document = Document()
+    try:
+        return _loaded(text, _Loader)
     except yaml.MarkedYAMLError as error:
         document.faults.append(_syntax_fault(error))
     except yaml.reader.ReaderError as error:
@@ -96,6 +93,19 @@ def load(text: str) -> Document:
         )
     except RecursionError:
         document.faults.append(Fault(_TOO_DEEP))
+    return document
+
+
+def _loaded(text: str, loader_class: type[yaml.SafeLoader | yaml.CSafeLoader]) -> Document:
+    document = Document()
+    loader = loader_class(text)
+    if loader.check_node() and (node := loader.get_node()):
+        document.value = _Reader(document).value_of(node, ())
+    document.readable = True
+    if loader.check_node() and (node := loader.get_node()):
+        document.faults.append(
+            Fault("a second document begins, which the engine passes over: remove the `---`.", _line(node))
+        )
     return document
 
 
@@ -135,13 +145,16 @@ def _time(text: str) -> str | None:
     return f"{moment:%Y-%m-%d %H:%M:%S}{(fraction or '')[:10].rstrip('0.')} {offset} {offset if zone else 'UTC'}"
 
 
-class _Loader(yaml.SafeLoader):
-    """Composes nodes, and leaves it to `plain` what a plain scalar is."""
+# Leaves it to `plain` what a plain scalar is.
+_RESOLVERS = {"<": [(_MERGE, re.compile(r"<<\Z"))], None: [(_PLAIN, re.compile(""))]}
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - so PyYAML has it
-        "<": [(_MERGE, re.compile(r"<<\Z"))],
-        None: [(_PLAIN, re.compile(""))],
-    }
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = _RESOLVERS
+
+
+class _FastLoader(yaml.CSafeLoader):
+    yaml_implicit_resolvers = _RESOLVERS
 
 
 class _Reader:
