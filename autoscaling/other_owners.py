@@ -7,10 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
-
-ADAPTER_SERVICE = f"{ADAPTER_NAMESPACE}/{ADAPTER_NAME}-custom-service"
-"""Namespace and name of the Service that the vendor's chart registers."""
+from autoscaling.versions import ADAPTER_SERVICE
 
 METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 """API groups that the vendor's chart registers; an HPA reads the first, in whichever version the cluster prefers."""

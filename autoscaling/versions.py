@@ -15,6 +15,8 @@ https://kubernetes.io/docs/reference/using-api/deprecation-guide/; v2beta1 came 
 ADAPTER_NAME = "ack-alibaba-cloud-metrics-adapter"
 """Name of the chart, and of its release: its RAM token and its documentation expect this one."""
 ADAPTER_NAMESPACE = "kube-system"
+ADAPTER_SERVICE = f"{ADAPTER_NAMESPACE}/{ADAPTER_NAME}-custom-service"
+"""Namespace and name of the Service that the vendor's chart registers."""
 ADAPTER_CHART = (
     "https://aliacs-app-catalog.oss-cn-hangzhou.aliyuncs.com/charts-incubator/"
     "ack-alibaba-cloud-metrics-adapter-1.3.2.tgz"

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 from kubernetes import client
+from pydantic import ValidationError
 
+from autoscaling.exposed_name import NameFaultError, derived_name
+from autoscaling.extra_rules import RuleName
 from verify.cluster import BrokenLinkError, Cluster, Pod
-
-ADAPTER_SERVICE = "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service"
-"""Namespace and name of the Service that the vendor's chart registers."""
 
 _URL_ARGUMENT, _HEADER_ARGUMENT = "--prometheus-url=", "--prometheus-header="
 
@@ -39,23 +39,15 @@ class Adapter:
 
 
 def exposed_name(rule: Rule) -> str | None:
-    """The name under which a rule exposes its series; None where it depends on which series there are.
-
-    As `pkg/naming/metric_namer.go` of prometheus-adapter has it: `as`, where it is given, expanded by what `matches`
-    finds in the name of the series; without `as` the name, or the first group.
-    """
-    name = rule.get("name") or {}
-    template, series = str(name.get("as") or ""), series_name(rule)
-    if template and "$" not in template:
-        return template
+    """The name under which a rule exposes its series; None where it depends on which series there are."""
+    name, series = rule.get("name") or {}, series_name(rule)
     if series is None:
+        template = str(name.get("as") or "")
+        return template if template and "$" not in template else None
+    try:
+        return derived_name(RuleName.model_validate(name), series)
+    except (NameFaultError, ValidationError):
         return None
-    found = re.search(str(name.get("matches") or ".*"), series)
-    if found is None:
-        return None
-    if not template:
-        return found[1] if found.re.groups else found[0]
-    return re.sub(r"\$(?:\{(\d+)\}|(\d+))", lambda group: found[int(group[1] or group[2])] or "", template)
 
 
 def series_name(rule: Rule) -> str | None:

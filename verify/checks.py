@@ -11,7 +11,8 @@ from urllib.parse import quote
 import httpx
 from kubernetes import client
 
-from verify.adapter import ADAPTER_SERVICE, ready_pod, running_adapter
+from autoscaling.versions import ADAPTER_SERVICE
+from verify.adapter import ready_pod, running_adapter
 from verify.availability import likely_cause
 from verify.cluster import BrokenLinkError, Cluster, decimal, selector
 from verify.diagnosis import why_no_value

@@ -13,7 +13,7 @@ ALLOWED = {
     "autoscaling": {"autoscaling"},
     # `up` ends with the checks that `make verify` makes.
     "components": {"components", "autoscaling", "verify"},
-    "verify": {"verify"},
+    "verify": {"verify", "autoscaling"},
     "rehearsal": {"rehearsal", "autoscaling", "verify"},
     "bench": {"bench", "rehearsal", "autoscaling"},
     "bench/flat": set(),

@@ -9,17 +9,16 @@ import pulumi
 import pytest
 
 from autoscaling.other_owners import (
-    ADAPTER_SERVICE,
     SCALERS,
     STACK_ANNOTATION,
     Scaled,
     other_adapters,
     other_autoscalers,
 )
+from autoscaling.versions import ADAPTER_SERVICE
 from components.preflight import Sight
 from tests.unit.fake_cluster import running
 from tests.unit.program import Recorder, run_program, stack_config
-from verify import adapter
 
 CUSTOM, EXTERNAL = "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -91,10 +90,6 @@ def test_an_hpa_carries_the_name_of_its_stack() -> None:
         run_program(config(), Recorder()).one("kubernetes:autoscaling/v2:HorizontalPodAutoscaler").inputs["metadata"]
     )
     assert metadata["annotations"] == {"ackgpu/stack": "ackgpu/unit"}
-
-
-def test_the_checks_know_the_same_adapter() -> None:
-    assert adapter.ADAPTER_SERVICE == ADAPTER_SERVICE
 
 
 @pytest.mark.case("F1")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autoscaling.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
 from tests.unit.fake_cluster import (
     ADAPTER_PODS,
     ADAPTER_RULES,
@@ -31,7 +32,6 @@ from tests.unit.fake_cluster import (
     series,
 )
 from verify import ClusterError, Step, broken_link, check_stack
-from verify.adapter import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
 from verify.adapter import exposed_name
 
 PODS_OF, VALUES_OF = "pods of default/bert", f"{METRIC} of default/bert"
