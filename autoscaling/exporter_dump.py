@@ -47,8 +47,14 @@ def judge(dump: str, preset: LabelPreset) -> Judgement:
         DumpError: it is not in the text format, or has no GPU.
     """
     series = _gpu_series(dump)
-    labels = catalogue().labels[preset]
     judged = [_inventory(series)]
+    if preset == "upstream-exported" and _owned(series, catalogue().labels["upstream"]):
+        judged.append(
+            "This is what the exporter says itself: Prometheus gives namespace and pod the prefix exported_ as it "
+            f"stores them, where it does not honor the exporter's labels, as {_SETTING} {preset} has it."
+        )
+        preset = "upstream"
+    labels = catalogue().labels[preset]
     owned = _owned(series, labels)
     usable = _usable_metrics(owned, preset)
     if owned:

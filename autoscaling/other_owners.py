@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaling.versions import ADAPTER_SERVICE
+from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, ADAPTER_SERVICE
 
 METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 """API groups that the vendor's chart registers; an HPA reads the first, in whichever version the cluster prefers."""
@@ -80,6 +80,34 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
         )
 
 
+def adapter_of_unknown_origin(
+    registrations: Iterable[Object], found: Mapping[Scaler, Iterable[Object]], stack: str
+) -> Iterator[str]:
+    """A sentence where an adapter is there that the stack may not have installed.
+
+    Who installed a release can't be told from the cluster; the stack's HPAs, which come after it, carry its name.
+
+    Args:
+        registrations: the cluster's APIServices.
+        found: what the namespaces of the stack have of each kind.
+        stack: the name that the stack writes on its HPAs.
+    """
+    ours = (
+        _stack_of(one["metadata"]) == stack
+        for scaler, objects in found.items()
+        if scaler.kind == _HPA
+        for one in objects
+    )
+    registered = [one["metadata"]["name"] for one in registrations if _owner(one) == ADAPTER_SERVICE]
+    if registered and not any(ours):
+        yield (
+            f"{' and '.join(registered)} is served by {ADAPTER_SERVICE} already, and this stack has no HPA yet: where "
+            f"its own earlier `up` did not install that adapter, `up` will stop at the name of the release "
+            f"{ADAPTER_NAME}, which is taken. `helm uninstall {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}` makes room, and HPAs that read "
+            "it stand still until `up` has ended."
+        )
+
+
 def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[Object]], stack: str) -> Iterator[str]:
     """A sentence on each other autoscaler of a Deployment of the stack.
 
@@ -117,6 +145,9 @@ def _owner(registration: Object) -> str:
 
 
 def _is_ours(scaler: Scaler, metadata: Object, autoscaler: str, stack: str) -> bool:
-    if scaler.kind != _HPA:
-        return False
-    return metadata["name"] == autoscaler or (metadata.get("annotations") or {}).get(STACK_ANNOTATION) == stack
+    return scaler.kind == _HPA and (metadata["name"] == autoscaler or _stack_of(metadata) == stack)
+
+
+def _stack_of(metadata: Object) -> str | None:
+    stack: str | None = (metadata.get("annotations") or {}).get(STACK_ANNOTATION)
+    return stack

@@ -16,7 +16,15 @@ import pulumi
 import yaml
 from requests.utils import get_environ_proxies
 
-from autoscaling.other_owners import SCALERS, Object, Scaled, Scaler, other_adapters, other_autoscalers
+from autoscaling.other_owners import (
+    SCALERS,
+    Object,
+    Scaled,
+    Scaler,
+    adapter_of_unknown_origin,
+    other_adapters,
+    other_autoscalers,
+)
 from autoscaling.settings.model import Service
 from components.stack_config import stack_name
 
@@ -67,6 +75,8 @@ def no_other_owners(services: Sequence[Service]) -> Preflight:
         ]
         if faults:
             raise pulumi.RunError("\n".join(["nothing was changed:", *faults]))
+        for warning in adapter_of_unknown_origin(sight.registrations, sight.scalers, stack_name()):
+            pulumi.log.warn(warning)
         return kubeconfig
 
     return check

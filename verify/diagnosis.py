@@ -44,16 +44,22 @@ def _of_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[st
         found = sorted({label for one in series for label in one} - {"__name__"})
         return (
             f"other labels: {name} has no {' and no '.join(missing)}, by which the rule finds pods "
-            f"(its labels are {', '.join(found)}): the exporter is not ACK's, or names them otherwise"
+            f"(its labels are {', '.join(found)}): {_other_labels(name)}"
         )
     pod_label = labels.get("pod")
     lacking = [pod for pod in pods if pod_label and not any(one.get(pod_label) == pod for one in series)]
     if lacking:
-        return f"no series: {name} has none with {pod_label} {_some(lacking)}, since no process uses a GPU there"
+        why = "no process uses a GPU there" if _of_gpus(name) else "nobody scrapes that pod"
+        return f"no series: {name} has none with {pod_label} {_some(lacking)}, since {why}"
     return f"Prometheus has the series, and the adapter has not looked since: it does so each relist interval ({name})"
 
 
 def _no_series(name: str, prometheus: Prometheus) -> str:
+    if not _of_gpus(name):
+        return (
+            f"no series: Prometheus has none called {name}: see that the pods expose it, and that a ServiceMonitor or "
+            "PodMonitor has Prometheus scrape them"
+        )
     family = name.partition("_")[0]
     others = prometheus.current_series(f'{{__name__=~"{family}_.+"}}')
     if not others:
@@ -63,6 +69,17 @@ def _no_series(name: str, prometheus: Prometheus) -> str:
         )
     names = sorted({one["__name__"] for one in others})
     return f"no series: the exporter has none called {name}, since no process uses a GPU (it has {_some(names)})"
+
+
+def _of_gpus(name: str) -> bool:
+    # Any other series is of the pods themselves: an engine's own, or of a user's rule.
+    return name.startswith("DCGM_")
+
+
+def _other_labels(name: str) -> str:
+    if _of_gpus(name):
+        return "the exporter is not ACK's, or names them otherwise, which metricsAdapter.labels says"
+    return "the rule and what scrapes the pods disagree"
 
 
 def _labels_by_resource(rule: Rule) -> dict[str, str]:

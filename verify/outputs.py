@@ -36,7 +36,7 @@ class ServiceOutputs(_Outputs):
     address: str
     predict_url: str
     answer: str
-    """What a GET of `predict_url` returns, without white space around it."""
+    """What a GET of `predict_url` returns, without white space around it; empty: it does not matter."""
     hpa: str
     metrics: Annotated[list[MetricOutputs], Field(min_length=1)]
     """The first is the one that a load is watched by."""

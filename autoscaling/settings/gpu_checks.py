@@ -131,8 +131,15 @@ def _most_nodes(pool: GpuNodePool) -> int | None:
 def _capacity(settings: Settings) -> Iterator[Finding]:
     pool = settings.gpu_node_pool
     per_node = _gpus_per_node(pool)
-    # How many instances a card is cut into is not in the settings.
-    if per_node is None or pool.card_mode == "mig":
+    if pool.card_mode == "mig":
+        yield Finding(
+            f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether "
+            "the services fit the pool is not checked.",
+            (_CARD_MODE,),
+            "warning",
+        )
+        return
+    if per_node is None:
         return
     if pool.card_mode == "exclusive":
         yield from _whole_cards(settings, per_node)
@@ -159,6 +166,17 @@ def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
             f"{nodes * per_node} ({nodes} nodes x {per_node}): raise the pool or lower maxReplicas.",
             (*read, *_POOL_SIZE, *_demand(settings.services, "gpus")),
         )
+        return
+    for index, service in enumerate(settings.services):
+        most = nodes * (per_node // service.gpus)
+        if service.autoscaler.max_replicas > most:
+            yield _too_many(
+                index,
+                service,
+                f"gpus is {service.gpus} and a pod has all its GPUs on one node: {nodes} nodes x {per_node} GPUs take "
+                f"{most}",
+                (*read, *_POOL_SIZE, f"services[{index}].gpus"),
+            )
 
 
 def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
@@ -177,8 +195,10 @@ def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
     nodes = _most_nodes(pool)
     if nodes is None:
         return
-    for alias, unit, have in (("gpuMemoryGiB", "GiB", card), ("gpuCorePercent", "percent", 100)):
-        field = "gpu_memory_gib" if alias == "gpuMemoryGiB" else "gpu_core_percent"
+    for alias, field, unit, have in (
+        ("gpuMemoryGiB", "gpu_memory_gib", "GiB", card),
+        ("gpuCorePercent", "gpu_core_percent", "percent", 100),
+    ):
         needed = sum(service.autoscaler.max_replicas * (getattr(service, field) or 0) for service in settings.services)
         if have and needed > nodes * per_node * have:
             yield Finding(
@@ -187,6 +207,25 @@ def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
                 "or lower maxReplicas.",
                 (*read, *_POOL_SIZE, *_demand(settings.services, alias)),
             )
+            continue
+        for index, service in enumerate(settings.services):
+            asked = getattr(service, field)
+            most = nodes * per_node * (have // asked) if have and asked else None
+            if most is not None and service.autoscaler.max_replicas > most:
+                yield _too_many(
+                    index,
+                    service,
+                    f"{alias} is {asked} and a pod has its share on one card: {nodes} nodes x {per_node} cards x "
+                    f"{have} {unit} take {most}",
+                    (*read, *_POOL_SIZE, f"services[{index}].{alias}"),
+                )
+
+
+def _too_many(index: int, service: Service, why: str, keys: tuple[str, ...]) -> Finding:
+    key = f"services[{index}].autoscaler.maxReplicas"
+    return Finding(
+        f"{key} is {service.autoscaler.max_replicas}, but {why}: raise the pool or lower maxReplicas.", (*keys, key)
+    )
 
 
 def _demand(services: Sequence[Service], alias: str) -> list[str]:
@@ -218,10 +257,13 @@ def _budget(settings: Settings) -> Iterator[Finding]:
 
 def _cost(settings: Settings, nodes: int) -> Iterator[Finding]:
     types, budget = settings.gpu_node_pool.instance_types, settings.budget
+    unpriced = [name for name in types if name not in budget.hourly_prices]
     for name in budget.hourly_prices:
         if name not in types:
             yield Finding(
-                f"{_PRICES} has {name}, which {_TYPES} has not: {nearest(name, types)}", (f"{_PRICES}.{name}", _TYPES)
+                f"{_PRICES} has {name}, which {_TYPES} has not: "
+                + (nearest(name, unpriced) if unpriced else "remove it."),
+                (f"{_PRICES}.{name}", _TYPES),
             )
     if budget.max_hourly_cost is None:
         if budget.hourly_prices:
@@ -229,10 +271,9 @@ def _cost(settings: Settings, nodes: int) -> Iterator[Finding]:
                 f"{_PRICES} is set, and {_MAX_COST} is not: set it, or remove the prices.", (_PRICES, _MAX_COST)
             )
         return
-    missing = [name for name in types if name not in budget.hourly_prices]
-    if missing:
+    if unpriced:
         yield Finding(
-            f"{_MAX_COST} is {budget.max_hourly_cost:f}, and {_PRICES} has no price of {', '.join(missing)}: add it, "
+            f"{_MAX_COST} is {budget.max_hourly_cost:f}, and {_PRICES} has no price of {', '.join(unpriced)}: add it, "
             "since no price is guessed.",
             (_MAX_COST, _PRICES, _TYPES),
         )

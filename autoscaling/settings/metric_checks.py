@@ -19,6 +19,8 @@ _LABELS = "metricsAdapter.labels"
 _IDLE = "metricsAdapter.idleAsZero"
 _CARD_MODE = "gpuNodePool.cardMode"
 _TYPES = "gpuNodePool.instanceTypes"
+_LEAST_MIB = 100
+"""A target below it is taken for one in GiB."""
 
 
 def metric_findings(settings: Settings) -> Iterator[Finding]:
@@ -152,6 +154,7 @@ def _target(
             (target_key, f"{key}.name", f"{key}.aggregation", _RULES),
         )
         return
+    yield from _slip(use, exposed, target_key, f"{key}.name")
     if exposed.metric.unit != "MiB":
         return
     memory, whose, keys = _memory_of_a_pod(service, f"services[{index}]", settings)
@@ -160,6 +163,16 @@ def _target(
             f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.",
             (target_key, f"{key}.name", *keys),
         )
+
+
+def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str, name_key: str) -> Iterator[Finding]:
+    metric, hint = exposed.metric, None
+    if metric.unit == "%" and exposed.range == metric.range and use.target <= 1:
+        hint = f"{use.target:f} %: write {(use.target * 100).normalize() + 0:f} if that part of the whole is meant"
+    elif metric.unit == "MiB" and use.target < _LEAST_MIB:
+        hint = f"{use.target:f} MiB: write {use.target:f}Gi if GiB are meant"
+    if hint:
+        yield Finding(f"{target_key} is {hint}.", (target_key, name_key), "warning")
 
 
 def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:

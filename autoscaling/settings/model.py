@@ -258,8 +258,8 @@ class Probe(_Model):
 
     path: Annotated[str, _PATH] = "/predict?query=Music"
     """Path of the request by which `make verify` sees that the service works."""
-    answer: Text = "PlayMusic"
-    """What it answers."""
+    answer: Annotated[str, _FILLED_IN] = "PlayMusic"
+    """What it answers, in full; empty: anything, with the status 200."""
 
 
 class ScalingPolicy(_Model):

@@ -65,9 +65,14 @@ def test_the_preset_for_prefixed_labels_finds_the_workload() -> None:
     assert judgement.text.endswith("An HPA can use DCGM_FI_DEV_GPU_UTIL.")
 
 
-@pytest.mark.parametrize("preset", ["ack", "upstream-exported"])
-def test_another_preset_that_fits_is_named(preset: LabelPreset) -> None:
-    judgement = judge(UPSTREAM, preset)
+def test_the_exporters_own_dump_has_no_prefix_yet() -> None:
+    judgement = judge(UPSTREAM, "upstream-exported")
+    assert judgement.usable
+    assert "Prometheus gives namespace and pod the prefix exported_ as it stores them" in judgement.text
+
+
+def test_another_preset_that_fits_is_named() -> None:
+    judgement = judge(UPSTREAM, "ack")
     assert not judgement.usable
     assert judgement.text.endswith("What to do: set metricsAdapter.labels to upstream.")
 

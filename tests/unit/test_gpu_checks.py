@@ -93,7 +93,10 @@ def test_no_price_is_guessed() -> None:
 def test_a_price_without_use_is_told() -> None:
     prices = {V100: 10, "ecs.gn6v-c8g1.2xlarg": 10}
     sentence = fault(settings(budget={"maxHourlyCost": 100, "hourlyPrices": prices}))
-    assert sentence.endswith(f"which gpuNodePool.instanceTypes has not: did you mean {V100}?")
+    assert sentence.endswith("which gpuNodePool.instanceTypes has not: remove it.")
+    misspelt = settings(budget={"hourlyPrices": {"ecs.gn6v-c8g1.2xlarg": 10}, "maxHourlyCost": 100})
+    with pytest.raises(SettingsError, match=f"has ecs.gn6v-c8g1.2xlarg, .*: did you mean {V100}\\?"):
+        parse(misspelt)
     assert "maxHourlyCost is not: set it, or remove" in fault(settings(budget={"hourlyPrices": {V100: 10}}))
 
 
@@ -130,3 +133,38 @@ def test_a_type_without_gpus_is_refused() -> None:
 def test_gpus_can_only_be_asked_for_as_whole_ones_in_limits(resources: dict[str, Any]) -> None:
     assert fault(settings(None, {"resources": resources})).startswith("services[0].resources is no setting:")
     assert "services[0].gpus is 0.5" in fault(settings(None, {"gpus": 0.5}))
+
+
+@pytest.mark.parametrize(
+    ("pool", "service", "sentence"),
+    [
+        (
+            {"cardMode": "cgpu"},
+            {"gpuMemoryGiB": 10, "autoscaler": {"maxReplicas": 5}},
+            "services[0].autoscaler.maxReplicas is 5, but gpuMemoryGiB is 10 and a pod has its share on one card: 4 "
+            "nodes x 1 cards x 16 GiB take 4: raise the pool or lower maxReplicas.",
+        ),
+        (
+            {"cardMode": "core_mem", "size": 2},
+            {"gpuMemoryGiB": 1, "gpuCorePercent": 60, "autoscaler": {"maxReplicas": 3}},
+            "gpuCorePercent is 60 and a pod has its share on one card: 2 nodes x 1 cards x 100 percent take 2",
+        ),
+        (
+            # Four V100.
+            {"instanceTypes": ["ecs.gn6v-c8g1.8xlarge"], "size": 3},
+            {"gpus": 3, "autoscaler": {"maxReplicas": 4}},
+            "gpus is 3 and a pod has all its GPUs on one node: 3 nodes x 4 GPUs take 3",
+        ),
+    ],
+)
+def test_a_pod_never_spans_cards_or_nodes(pool: dict[str, Any], service: dict[str, Any], sentence: str) -> None:
+    assert sentence in fault(settings(pool, service))
+    service["autoscaler"]["maxReplicas"] -= 1
+    assert parse(settings(pool, service))
+
+
+def test_that_mig_is_not_counted_is_told() -> None:
+    profiling = {"metrics": [{"name": "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "target": 20}], "maxReplicas": 99}
+    mig = {"migProfile": "1g.10gb", "autoscaler": profiling}
+    [warning] = warnings(parse(settings({"cardMode": "mig"}, mig, metricsAdapter={"labels": "upstream"})))
+    assert warning.endswith("whether the services fit the pool is not checked.")

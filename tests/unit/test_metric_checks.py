@@ -157,8 +157,8 @@ def test_a_sum_over_a_pods_cards_can_be_more_than_one_card() -> None:
 )
 @pytest.mark.parametrize("name", ["DCGM_CUSTOM_PROCESS_MEM_USED", "DCGM_FI_DEV_GPU_UTIL", SM_UTIL])
 def test_an_llm_engine_on_a_gpu_metric_is_a_warning(image: str, engine: str, name: str) -> None:
-    [warning] = warnings(parse(settings(on(name, 90), service={"image": image})))
-    assert f"looks like {engine}" in warning
+    told = warnings(parse(settings(on(name, 90), service={"image": image})))
+    [warning] = [one for one in told if f"looks like {engine}" in one]
     assert f"{engine}_" in warning.rpartition("consider ")[2]
 
 
@@ -205,3 +205,22 @@ def test_the_old_api_has_no_behavior() -> None:
         "services[0].autoscaler.scaleUp can't be set with cluster.autoscalingApi v2beta1, which has no behavior: "
         "remove it."
     )
+
+
+@pytest.mark.parametrize(
+    ("metric", "hint"),
+    [
+        (on(SM_UTIL, 0.8), "0.8 %: write 80 if that part of the whole is meant."),
+        (on("vllm_kv_cache_usage_perc", "0.75"), "0.75 %: write 75 if that part of the whole is meant."),
+        (on("DCGM_CUSTOM_PROCESS_MEM_USED", 10), "10 MiB: write 10Gi if GiB are meant."),
+    ],
+)
+def test_a_target_in_another_unit_than_the_metrics_is_a_warning(metric: dict[str, Any], hint: str) -> None:
+    [warning] = warnings(parse(settings(metric)))
+    assert warning == f"services[0].autoscaler.metrics[0].target is {hint}"
+
+
+def test_the_guides_own_ratio_is_a_part_of_the_whole() -> None:
+    ratio = on("DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO", 0.8)
+    assert warnings(parse(settings(ratio)))
+    assert not warnings(parse(settings(ratio, adapter={"rules": "seed"})))

@@ -12,6 +12,7 @@ from autoscaling.other_owners import (
     SCALERS,
     STACK_ANNOTATION,
     Scaled,
+    adapter_of_unknown_origin,
     other_adapters,
     other_autoscalers,
 )
@@ -129,6 +130,23 @@ def test_only_another_owner_of_a_metrics_api_is_told(registrations: list[Any], b
     sentences = list(other_adapters(registrations))
     assert len(sentences) == len(beginnings)
     assert all(sentence.startswith(beginning) for sentence, beginning in zip(sentences, beginnings, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("registrations", "hpas", "told"),
+    [
+        ([registration(CUSTOM, ADAPTER_SERVICE)], [], True),
+        ([registration(CUSTOM, ADAPTER_SERVICE)], [scaler("theirs", stack="ackgpu/other")], True),
+        ([registration(CUSTOM, ADAPTER_SERVICE)], [scaler("bert-gpu", stack="ackgpu/dev")], False),
+        ([], [], False),
+    ],
+)
+def test_an_adapter_that_the_stack_may_not_have_installed_is_told(
+    registrations: list[Any], hpas: list[Any], told: bool
+) -> None:
+    sentences = list(adapter_of_unknown_origin(registrations, {HPA: hpas}, "ackgpu/dev"))
+    assert bool(sentences) == told
+    assert all("helm uninstall ack-alibaba-cloud-metrics-adapter -n kube-system" in one for one in sentences)
 
 
 @pytest.mark.case("C5")

@@ -324,6 +324,31 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
 
 
 @pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            series(),
+            "no series: Prometheus has none called vllm:num_requests_waiting: see that the pods expose it, and that a "
+            "ServiceMonitor or PodMonitor has Prometheus scrape them",
+        ),
+        (series({"namespace": "default", "pod": "bert-9"}), "has none with pod bert-1, since nobody scrapes that pod"),
+        (series({"job": "engine"}), "the rule and what scrapes the pods disagree"),
+    ],
+)
+def test_a_series_of_the_pods_themselves_has_causes_of_its_own(found: dict[str, Any], sentence: str) -> None:
+    name = "vllm:num_requests_waiting"
+    rule = {
+        **RULE,
+        "seriesQuery": name,
+        "name": {"as": METRIC},
+        "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
+    }
+    broken = {VALUES: {"items": []}, ADAPTER_RULES: config_map(rule), query(name): found}
+    [step] = [step for step in steps(**broken) if step.name == VALUES_OF]
+    assert sentence in step.observed
+
+
+@pytest.mark.parametrize(
     ("rule", "name"),
     [
         ({"seriesQuery": "a_total{x='y'}"}, "a_total"),
