@@ -27,13 +27,14 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
     """Every fault and warning of the services' metrics."""
     yield from _presets(settings)
     for index, service in enumerate(settings.services):
-        seen: set[str] = set()
+        seen: dict[str, str] = {}
         for position, use in enumerate(service.autoscaler.metrics):
             key = f"services[{index}].autoscaler.metrics[{position}]"
             if use.exposed_name in seen:
-                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", (f"{key}.name",))
+                keys = (f"{one}.{part}" for one in (key, seen[use.exposed_name]) for part in ("name", "aggregation"))
+                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", tuple(keys))
                 continue
-            seen.add(use.exposed_name)
+            seen[use.exposed_name] = key
             yield from _use(use, key, service, index, settings)
 
 
@@ -103,7 +104,7 @@ def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Sett
         yield Finding(
             f"{name_key} is {use.name!r}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
             f"{_usable(settings)}.",
-            (name_key, _LABELS),
+            (name_key, _LABELS, _CARD_MODE),
         )
     if mode not in metric.card_modes:
         reason = (

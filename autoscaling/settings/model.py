@@ -49,13 +49,23 @@ LIMITS_MAX_NODES = 2000
 
 LONGEST_WAIT_SECONDS = 60 * 60
 
+_INT32_MAX = 2**31 - 1
+"""Kubernetes' own type for numbers of replicas; whatever else is counted here is fewer."""
+
+_LARGEST_AMOUNT = 10**12
+"""No metric and no price comes near it; beyond, numbers that are no longer exact begin."""
+
+_MOST_DIGITS = 18
+"""Python itself makes no number of thousands of them."""
+
 SERVICE_SUFFIX = "-svc"
 """A service's Kubernetes Service is named as in the guide: `<name>-svc`."""
 
 
 def _digits(value: object) -> object:
     # `pulumi stack init` writes a number back in quotes.
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    digits = isinstance(value, str) and re.fullmatch(rf"[0-9]{{1,{_MOST_DIGITS}}}", value)
+    return int(digits[0]) if digits else value
 
 
 def _number(value: object) -> object:
@@ -65,7 +75,9 @@ def _number(value: object) -> object:
         number = Decimal(str(value))
     except ArithmeticError:
         return value
-    return number if number.is_finite() else value
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+        return value
+    return number if len(number.as_tuple().digits) <= _MOST_DIGITS else value
 
 
 def _plain_number(value: Decimal) -> int | float:
@@ -135,10 +147,15 @@ InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
 Duration = Annotated[str, _DURATION]
 Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 """Encrypted in the stack's file, and no part of any message."""
-Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
+Count = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=_INT32_MAX)]
 Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
-Amount = Annotated[Decimal, BeforeValidator(_number), PlainSerializer(_plain_number), Field(gt=0, decimal_places=3)]
+Amount = Annotated[
+    Decimal,
+    BeforeValidator(_number),
+    PlainSerializer(_plain_number),
+    Field(gt=0, le=_LARGEST_AMOUNT, decimal_places=3),
+]
 
 
 class _Model(BaseModel):
@@ -318,7 +335,7 @@ class MetricTarget(_Model):
         if not isinstance(values, dict):
             return values
         metric = catalogue().find(str(values.get("name")))
-        amount = re.fullmatch(r"(\d+)(Mi|Gi)", str(values.get("target")))
+        amount = re.fullmatch(rf"([0-9]{{1,{_MOST_DIGITS}}})(Mi|Gi)", str(values.get("target")))
         if not amount or not metric or metric.unit != "MiB":
             return values
         return {**values, "target": int(amount[1]) * (1024 if amount[2] == "Gi" else 1)}
