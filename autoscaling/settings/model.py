@@ -49,6 +49,9 @@ LIMITS_MAX_NODES = 2000
 
 LONGEST_WAIT_SECONDS = 60 * 60
 
+DEFAULT_SCALE_DOWN_WINDOW_SECONDS = 300
+"""Kubernetes' own, of every HPA that sets none."""
+
 _INT32_MAX = 2**31 - 1
 """Kubernetes' own type for numbers of replicas; whatever else is counted here is fewer."""
 
@@ -96,7 +99,7 @@ _SERVICE_NAME = Form(
     f"{_LONGEST_SERVICE_NAME} characters before {SERVICE_SUFFIX}",
 )
 _INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
-_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb", "a MIG profile looks like 1g.10gb")
+_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb(\+me)?", "a MIG profile looks like 1g.10gb or 1g.10gb+me")
 _DURATION = Form(r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?", "a duration such as 30s or 1m is expected")
 _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 _PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
@@ -305,7 +308,7 @@ class ScaleUp(_Model):
 class ScaleDown(_Model):
     """How fast replicas are taken away."""
 
-    stabilization_window_seconds: Window = 300
+    stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
     """How many seconds the metric must ask for fewer replicas before they are taken away."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Percent", value=100, periodSeconds=15)
