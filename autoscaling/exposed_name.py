@@ -33,7 +33,8 @@ def derived_name(name: RuleName, series: str) -> str:
         NameFaultError: there is none, or none that the custom metrics API can serve.
     """
     try:
-        pattern = regex(name.matches)
+        # The adapter takes an empty one for none.
+        pattern = regex(name.matches or ".*")
     except QueryError as error:
         raise NameFaultError("name.matches", f"can't be used by the adapter, which would not start: {error}") from None
     found = pattern.search(series)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ _SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 class QueryError(Exception):
     """Prometheus refuses the query, or finds nothing by it, ever; the message says why."""
+
+
+class UnreadableError(QueryError):
+    """The query can't be read here, whatever Prometheus makes of it."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,26 @@ def parse(query: str) -> promql.Expr:
         QueryError: it can't be parsed, or holds what a Prometheus refuses as it is installed.
     """
     if len(_OPERATORS.findall(query)) > _MOST_OPERATORS:
-        raise QueryError(f"it has more than {_MOST_OPERATORS} operators and parentheses")
+        raise UnreadableError(f"it has more than {_MOST_OPERATORS} operators and parentheses, which are not checked")
+    if "`" in query and "\\" in query:
+        # Prometheus takes a backslash there as it is, and the parser for the begin of an escape sequence.
+        raise UnreadableError('a backslash between backticks is not read here: write "..." and double each backslash')
     try:
         expression: promql.Expr = promql.parse(query)
         for node in nodes(expression):
             _check(node)
+        if any(isinstance(node, promql.NumberLiteral) and math.isinf(node.val) for node in nodes(expression)):
+            _check_infinity(query)
     except (ValueError, QueryError) as error:
         raise QueryError(f"Prometheus refuses it ({error})") from None
     return expression
+
+
+def _check_infinity(query: str) -> None:
+    """Refuse an infinity that is not written as one."""
+    for number in re.findall(r"(?i)\b[0-9][0-9_]*(?:\.[0-9_]*)?e\+?[0-9]+\b", query):
+        if math.isinf(float(number)):
+            raise QueryError(f"{number} is too large a number")
 
 
 def _check(node: promql.Expr) -> None:
@@ -72,6 +89,10 @@ def _check(node: promql.Expr) -> None:
         raise QueryError(f"{node.func.name} is experimental, and off by default")
     if isinstance(node, promql.AggregateExpr) and str(node.op) in _EXPERIMENTAL:
         raise QueryError(f"{node.op} is experimental, and off by default")
+    if isinstance(node, promql.BinaryExpr) and node.modifier:
+        fill = node.modifier.fill_values
+        if fill.lhs is not None or fill.rhs is not None:
+            raise QueryError("fill is experimental, and off by default")
     if isinstance(node, promql.VectorSelector):
         if node.matchers.or_matchers:
             raise QueryError("matchers are joined by a comma, never by or")
@@ -112,9 +133,15 @@ def selectors(expression: promql.Expr) -> Iterator[promql.VectorSelector]:
 
 
 def series_name(selector: promql.VectorSelector) -> str | None:
-    """The one name that a selector selects, or None."""
-    literal = (one.value for one in selector.matchers.matchers if (one.name, one.op) == ("__name__", _EQUAL))
-    return selector.name or next(literal, None)
+    """The one name that a selector selects, or None.
+
+    Raises:
+        QueryError: it selects two names, which no series has.
+    """
+    names = {one.value for one in selector.matchers.matchers if (one.name, one.op) == ("__name__", _EQUAL)}
+    if len(names) > 1:
+        raise QueryError(f"no series has the names {' and '.join(sorted(names))} at once")
+    return selector.name or next(iter(names), None)
 
 
 def is_vector(expression: promql.Expr) -> bool:

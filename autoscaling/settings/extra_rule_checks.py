@@ -16,7 +16,17 @@ import promql_parser as promql
 
 from autoscaling.exposed_name import NameFaultError, derived_name
 from autoscaling.extra_rules import ExtraRule
-from autoscaling.promql import QueryError, is_vector, labels, nodes, parse, regex, selectors, series_name
+from autoscaling.promql import (
+    QueryError,
+    UnreadableError,
+    is_vector,
+    labels,
+    nodes,
+    parse,
+    regex,
+    selectors,
+    series_name,
+)
 from autoscaling.settings.findings import Finding
 
 EXTRA_RULES = "metricsAdapter.extraRules"
@@ -134,6 +144,8 @@ def _series_of(rule: ExtraRule) -> str:
     """
     try:
         selector = parse(rule.series_query)
+    except UnreadableError:
+        raise
     except QueryError as error:
         raise QueryError(f"{error}, and the adapter then lists no metric of any rule") from None
     if not isinstance(selector, promql.VectorSelector) or selector.offset or selector.at:

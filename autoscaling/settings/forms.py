@@ -48,3 +48,35 @@ class Form:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "pattern": f"^({self.pattern})$"}
+
+
+@dataclass(frozen=True)
+class DurationForm(Form):
+    """A duration within limits, in seconds; `expected` names them."""
+
+    shortest: int
+    longest: int
+
+    def _checked(self, value: str) -> str:
+        if not self.shortest <= self.seconds(value) <= self.longest:
+            raise PydanticCustomError(FORM, self.expected)
+        return value
+
+    def seconds(self, value: str) -> int:
+        """Seconds of a duration such as `30s`, `1m` or `1m30s`.
+
+        Raises:
+            ValueError: it is not written so.
+        """
+        match = self.matched(value)
+        return int(match[1] or 0) * 60 + int(match[2] or 0)
+
+    def _with_unit(self, value: object) -> object:
+        # YAML makes a number of a duration without its unit.
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise PydanticCustomError(FORM, self.expected)
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        inner = super().__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_before_validator_function(self._with_unit, inner)

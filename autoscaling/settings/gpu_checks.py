@@ -20,8 +20,8 @@ _MAX_GPUS = "budget.maxGpus"
 _MAX_COST = "budget.maxHourlyCost"
 _PRICES = "budget.hourlyPrices"
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
-"""https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); of the table's Blackwell cards,
-whose models no source names, that page has some."""
+"""https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); it has some
+Blackwell cards, and no source names the models of the table's."""
 
 
 def gpu_findings(settings: Settings) -> Iterator[Finding]:
@@ -157,8 +157,8 @@ def _without_mig(pool: GpuNodePool) -> Iterator[Finding]:
         row = find_instance_type(name)
         if row and not _WITH_MIG.search(row.gpu_model):
             yield Finding(
-                f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: choose "
-                "a type with A30, A100, H20 or newer, or another cardMode.",
+                f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: "
+                "choose a type with A30, A100, H20 or newer, or another cardMode.",
                 (_CARD_MODE, _TYPES),
                 "warning",
             )

@@ -153,7 +153,7 @@ def _target(
     target_key, target = f"{key}.target", use.target
     read = (target_key, f"{key}.name", f"{key}.aggregation")
     highest, unit = _highest(exposed, service)
-    rests_on = (*read, _RULES, f"services[{index}].gpus")
+    rests_on: tuple[str, ...] = (*read, _RULES, f"services[{index}].gpus")
     if target > highest:
         yield Finding(
             f"{target_key} is {target:f}, which {exposed.name} never reaches: with the rules "

@@ -24,12 +24,13 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from autoscaling.adapter_rules import Rule, RulePreset, RuleSet
 from autoscaling.card_modes import CardModeName
 from autoscaling.extra_rules import ExtraRule
 from autoscaling.gpu_metrics import Aggregation, LabelPreset, catalogue
-from autoscaling.settings.forms import DATE_TEXT, Form
+from autoscaling.settings.forms import DATE_TEXT, FORM, DurationForm, Form
 from autoscaling.versions import ADAPTER_CHART
 
 Region = Literal[
@@ -83,6 +84,22 @@ def _number(value: object) -> object:
     return number if len(number.as_tuple().digits) <= _MOST_DIGITS else value
 
 
+def _target(value: object) -> object:
+    if isinstance(value, str) and not _is_number(value):
+        raise PydanticCustomError(
+            FORM, "a number in the metric's unit is expected, such as 20; for a metric in MiB also 512Mi or 10Gi"
+        )
+    return value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        Decimal(text)
+    except ArithmeticError:
+        return False
+    return True
+
+
 def _plain_number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
@@ -100,7 +117,23 @@ _SERVICE_NAME = Form(
 )
 _INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
 _MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb(\+me)?", "a MIG profile looks like 1g.10gb or 1g.10gb+me")
-_DURATION = Form(r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?", "a duration such as 30s or 1m is expected")
+_DURATION = r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?"
+_RELIST_INTERVAL = DurationForm(
+    _DURATION,
+    "a duration such as 30s or 1m, from 1s to 20m, the adapter's fixed maximum age",
+    1,
+    ADAPTER_MAX_AGE_SECONDS,
+)
+_SCRAPE_INTERVAL = DurationForm(_DURATION, "a duration such as 15s or 1m, from 1s to 10m, is expected", 1, 10 * 60)
+_STARTUP_TIME = DurationForm(
+    _DURATION, "a duration such as 90s or 5m, of at most 60m, is expected", 0, LONGEST_WAIT_SECONDS
+)
+_WAIT = DurationForm(
+    _DURATION,
+    "a duration such as 90s or 5m, of at most 60m, is expected; 0s is not to wait",
+    0,
+    LONGEST_WAIT_SECONDS,
+)
 _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 _PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
 
@@ -111,32 +144,7 @@ def duration_seconds(text: str) -> int:
     Raises:
         ValueError: it is not written so.
     """
-    match = _DURATION.matched(text)
-    return int(match[1] or 0) * 60 + int(match[2] or 0)
-
-
-def _relist_interval(value: str) -> str:
-    if not 1 <= duration_seconds(value) <= ADAPTER_MAX_AGE_SECONDS:
-        raise ValueError("a duration such as 30s or 1m, from 1s to 20m, the adapter's fixed maximum age")
-    return value
-
-
-def _wait(value: str) -> str:
-    if duration_seconds(value) > LONGEST_WAIT_SECONDS:
-        raise ValueError("a duration such as 90s or 5m, of at most 60m, is expected; 0s is not to wait")
-    return value
-
-
-def _scrape_interval(value: str) -> str:
-    if not 1 <= duration_seconds(value) <= 10 * 60:
-        raise ValueError("a duration such as 15s or 1m, from 1s to 10m, is expected")
-    return value
-
-
-def _startup_time(value: str) -> str:
-    if duration_seconds(value) > LONGEST_WAIT_SECONDS:
-        raise ValueError("a duration such as 90s or 5m, of at most 60m, is expected")
-    return value
+    return _RELIST_INTERVAL.seconds(text)
 
 
 def _header_part(value: SecretStr) -> SecretStr:
@@ -147,7 +155,6 @@ def _header_part(value: SecretStr) -> SecretStr:
 Text = Annotated[str, Field(min_length=1), _FILLED_IN]
 Name = Annotated[str, _DNS_LABEL]
 InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
-Duration = Annotated[str, _DURATION]
 Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 """Encrypted in the stack's file, and no part of any message."""
 Count = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=_INT32_MAX)]
@@ -250,7 +257,7 @@ class Prometheus(_Model):
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
     """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
-    scrape_interval: Annotated[Duration, AfterValidator(_scrape_interval)] = "30s"
+    scrape_interval: Annotated[str, _SCRAPE_INTERVAL] = "30s"
     """How often it reads the GPU exporter; the adapter must look for series half as often, or less."""
     auth: PrometheusAuth = PrometheusAuth()
 
@@ -269,7 +276,7 @@ class MetricsAdapter(_Model):
     """Rules of your own, after those: see below."""
     idle_as_zero: bool = False
     """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
-    relist_interval: Annotated[Duration, AfterValidator(_relist_interval)] = "1m"
+    relist_interval: Annotated[str, _RELIST_INTERVAL] = "1m"
     """How often the adapter looks for new series, such as 1m; from twice Prometheus' scrape interval to 20m."""
 
 
@@ -321,7 +328,7 @@ class MetricTarget(_Model):
 
     name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
     """One of the metrics below, or one that a rule of your own exposes."""
-    target: Annotated[Amount, Field(examples=[20])]
+    target: Annotated[Amount, BeforeValidator(_target), Field(examples=[20])]
     """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
     aggregation: Aggregation | None = None
     """How the series of one pod become one value; by default as the table of metrics has it."""
@@ -384,7 +391,7 @@ class Service(_Model):
     """Percent of a shared card's computing power for each pod; with `core_mem`."""
     mig_profile: Annotated[str, _MIG_PROFILE] | None = None
     """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
-    startup_time: Annotated[Duration, AfterValidator(_startup_time)] | None = None
+    startup_time: Annotated[str, _STARTUP_TIME] | None = None
     """How long a pod takes to become Ready, such as 90s; no scale-down window may be shorter."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
@@ -425,7 +432,7 @@ class Settings(_Model):
     budget: Budget = Budget()
     services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
     """The inference services, as a list."""
-    wait_for_metrics: Annotated[Duration, AfterValidator(_wait)] = "5m"
+    wait_for_metrics: Annotated[str, _WAIT] = "5m"
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""
 

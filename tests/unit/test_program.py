@@ -185,9 +185,20 @@ def test_the_hpa_and_the_service_point_to_the_deployment_that_is_made(name: str)
 def test_the_hpa_has_a_behavior_in_both_directions(program: Recorder) -> None:
     inputs = program.one(HPA).inputs
     behavior = inputs["spec"]["behavior"]
-    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 0
-    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
-    assert behavior["scaleUp"]["policies"] and behavior["scaleDown"]["policies"]
+    # Kubernetes' own: kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale, "Default Behavior".
+    assert behavior["scaleUp"] == {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [
+            {"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15},
+        ],
+    }
+    assert behavior["scaleDown"] == {
+        "stabilizationWindowSeconds": 300,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+    }
 
 
 def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Recorder) -> None:
@@ -265,9 +276,10 @@ def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder
 @pytest.mark.case("E3")
 def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
     pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "size": 10}
-    inputs = run_program(dev_config(gpuNodePool=pool), Recorder()).one(NODE_POOL).inputs
-    assert inputs["desiredSize"] == "10"
-    assert "scalingConfig" not in inputs
+    made = run_program(dev_config(gpuNodePool=pool), Recorder()).one(NODE_POOL)
+    assert made.inputs["desiredSize"] == "10"
+    assert "scalingConfig" not in made.inputs
+    assert made.ignore_changes == (), "a change of the size reaches the pool"
 
 
 @pytest.mark.case("E3")

@@ -55,11 +55,23 @@ def test_editors_find_it_from_each_stack(stack: str) -> None:
     assert CHECKOUT / path == STACK_SCHEMA
 
 
+POLICY = {"type": "Pods", "value": 1, "periodSeconds": 15}
+METRIC = {"name": "DCGM_FI_DEV_GPU_UTIL", "target": 20}
+SERVICE = {"name": "a", "image": "b", "autoscaler": {"maxReplicas": 2}}
+LIMITS = {"min": 0, "max": 10}
+TYPES = ["ecs.gn6v-c8g1.2xlarge", "ecs.gn6i-c4g1.xlarge"]
+VALUES: tuple[Any, ...] = (
+    *(True, 0, 1, 7, 30, 100, "3", "1.5", 0.5, "10Gi", "1m", "30s", "a", "a-b", "/a", None, [], {}),
+    *("cn-beijing", "v2", "exclusive", "cloud_ssd", "addon", "none", "seed", "ack", "max", "Percent"),
+    *(TYPES[1], TYPES, LIMITS, {"instanceTypes": TYPES, "autoscaling": LIMITS}, {"id": "a"}),
+    *(SERVICE, [SERVICE], METRIC, [METRIC], METRIC["name"], POLICY, [POLICY]),
+)
+
+
 @pytest.mark.parametrize("path", leaves(FULL))
 def test_what_the_program_takes_is_valid(path: str) -> None:
-    values: tuple[Any, ...] = (True, 0, 1, 7, 30, 100, "3", "1.5", 0.5, "10Gi", "1m", "a", "a-b", "/a", None, [], {})
     taken = 0
-    for value in values:
+    for value in VALUES:
         settings = replaced(path, value)
         try:
             parse(settings)
@@ -67,6 +79,7 @@ def test_what_the_program_takes_is_valid(path: str) -> None:
             continue
         taken += 1
         assert SCHEMA.is_valid(stack_file(settings)), value
+    assert taken, "no value of them is one for this key"
     assert SCHEMA.is_valid(stack_file(FULL))
 
 
