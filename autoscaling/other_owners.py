@@ -117,8 +117,8 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
         found: what their namespaces have of each kind.
         stack: the name that the stack writes on its HPAs.
     """
-    by_deployment: dict[tuple[Any, str], Scaled] = {(one.namespace, one.deployment): one for one in scaled}
-    by_autoscaler: dict[tuple[Any, str], Scaled] = {(one.namespace, one.autoscaler): one for one in scaled}
+    by_deployment = {(one.namespace, one.deployment): one for one in scaled}
+    by_autoscaler = {(one.namespace, one.autoscaler): one for one in scaled}
     told = {
         one["metadata"]["uid"]
         for scaler, objects in found.items()
@@ -128,7 +128,7 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
     for scaler, objects in found.items():
         for found_object in objects:
             metadata, kind, target = found_object["metadata"], *_target(found_object)
-            namespace, name = metadata.get("namespace"), metadata["name"]
+            namespace, name = metadata["namespace"], metadata["name"]
             maker = _stack_of(metadata) if scaler.kind == _HPA else None
             if maker == stack:
                 continue
