@@ -50,9 +50,10 @@ def pod_limits(
         gpus: whole cards, or MIG instances where there is a profile; not read where `memory_gib` is given.
         memory_gib: GiB of a shared card.
         core_percent: percent of a shared card's computing power.
-        mig_profile: such as `1g.10gb`.
+        mig_profile: such as `1g.10gb` or `1g.10gb+me`.
     """
     if memory_gib is not None:
         core = {} if core_percent is None else {GPU_CORE: str(core_percent)}
         return {GPU_MEMORY: str(memory_gib), **core}
-    return {f"nvidia.com/mig-{mig_profile}" if mig_profile else WHOLE_GPU: str(gpus)}
+    # NVIDIA's device plugin writes a dot for the plus sign, which the name of a resource can't have.
+    return {f"nvidia.com/mig-{mig_profile.replace('+', '.')}" if mig_profile else WHOLE_GPU: str(gpus)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_origin
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,7 +12,7 @@ from autoscaling.settings.cross_checks import findings
 from autoscaling.settings.faults import Fault, faults_of, without_faults
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import Settings
-from autoscaling.settings.model_keys import Alternative, Location, aliases, inside, key_of, within
+from autoscaling.settings.model_keys import aliases, within
 from autoscaling.settings.prometheus_checks import plain_secrets
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
@@ -89,7 +89,7 @@ def parse(
     doubtful = [*(fault.key for fault in faults), *unknown]
     found = [one for one in findings(settings) if one.severity == "error"]
     found += plain_secrets(settings, encrypted) if encrypted is not None else []
-    sentences = [*known, *(_shown(one, settings, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
+    sentences = [*known, *(_shown(one, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
     if sentences:
         raise SettingsError(sentences)
     return settings
@@ -104,7 +104,7 @@ def warnings(settings: Settings, *, encrypted: Collection[str] = (), unknown: Co
         unknown: as for `parse`.
     """
     found = (one for one in findings(settings) if one.severity == "warning")
-    return [_shown(one, settings, encrypted) for one in found if not _touches(one.keys, unknown)]
+    return [_shown(one, encrypted) for one in found if not _touches(one.keys, unknown)]
 
 
 def _touches(keys: Collection[str], others: Collection[str]) -> bool:
@@ -112,23 +112,16 @@ def _touches(keys: Collection[str], others: Collection[str]) -> bool:
     return any(within(key, other) or within(other, key) for key in keys for other in others)
 
 
-def _shown(finding: Finding, settings: Settings, encrypted: Collection[str]) -> str:
-    """Its sentence, or another one where it has a value that is encrypted in the stack's file."""
-    if not _touches(finding.keys, encrypted):
+def _shown(finding: Finding, encrypted: Collection[str]) -> str:
+    """Its sentence, or another one where it rests on a value that is encrypted in the stack's file."""
+    if finding.shows_no_value or not _touches(finding.keys, encrypted):
         return finding.sentence
-    values = _values(settings.model_dump(mode="json", by_alias=True), [Alternative(Settings)], ())
-    hidden = [text for key, text in values if any(within(key, outer) for outer in encrypted)]
-    if not any(text in finding.sentence for text in hidden):
-        return finding.sentence
-    keys = f"{', '.join(finding.keys[:-1])} and {finding.keys[-1]}" if len(finding.keys) > 1 else finding.keys[0]
-    wrong = "do not go together" if finding.severity == "error" else "may not go together"
-    return f"{keys} {wrong}; why is not shown, since one of them is encrypted."
-
-
-def _values(value: Any, spot: Sequence[Alternative], location: Location) -> Iterator[tuple[str, str]]:
-    """Key and text of each value but those of a few that everybody knows."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for part, item in items:
-        yield from _values(item, inside(spot, part) or (), (*location, part))
-    if isinstance(value, str | int | float) and not any(get_origin(one.annotation) is Literal for one in spot):
-        yield key_of(location), str(value)
+    keys = list(dict.fromkeys(finding.keys))
+    doubt = "may" if finding.severity == "warning" else "do"
+    if len(keys) == 1:
+        wrong = "may be wrong" if finding.severity == "warning" else "can't be used"
+        return f"{keys[0]} {wrong}; why is not shown, since it is encrypted."
+    return (
+        f"{', '.join(keys[:-1])} and {keys[-1]} {doubt} not go together; why is not shown, since one of them is "
+        "encrypted."
+    )

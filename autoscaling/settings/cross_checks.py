@@ -10,7 +10,7 @@ from autoscaling.settings.extra_rule_checks import extra_rule_findings
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpu_findings
 from autoscaling.settings.metric_checks import metric_findings
-from autoscaling.settings.model import Service, Settings, duration_seconds
+from autoscaling.settings.model import DEFAULT_SCALE_DOWN_WINDOW_SECONDS, Service, Settings, duration_seconds
 from autoscaling.settings.prometheus_checks import prometheus_findings
 
 
@@ -22,7 +22,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     for index, service in enumerate(settings.services):
         key = f"services[{index}]"
         yield from _replicas(service, key)
-        yield from _scale_down_window(service, key)
+        yield from _scale_down_window(service, key, settings)
         yield from _behavior(service, key, settings)
     yield from metric_findings(settings)
     own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
@@ -68,7 +68,17 @@ def _replicas(service: Service, key: str) -> Iterator[Finding]:
         )
 
 
-def _scale_down_window(service: Service, key: str) -> Iterator[Finding]:
+def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterator[Finding]:
+    if settings.cluster.autoscaling_api == "v2beta1":
+        window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
+        if service.startup_time and window < duration_seconds(service.startup_time):
+            yield Finding(
+                f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
+                f"window is always {window}s: pods would be taken away before those that replace them are Ready; set "
+                "autoscalingApi to v2, or lower startupTime by a faster start.",
+                (f"{key}.startupTime", "cluster.autoscalingApi"),
+            )
+        return
     window = service.autoscaler.scale_down.stabilization_window_seconds
     if service.startup_time and window < duration_seconds(service.startup_time):
         window_key = f"{key}.autoscaler.scaleDown.stabilizationWindowSeconds"

@@ -46,25 +46,25 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
         rules: the user's rules, in their order.
         taken_names: the names that the program's own rules expose.
     """
-    owners = dict.fromkeys(taken_names, "the program's own rules")
+    own = "the program's own rules"
+    owners = dict.fromkeys(taken_names, own)
     for index, rule in enumerate(rules):
         key = f"{EXTRA_RULES}[{index}]"
         faults = list(_faults(rule))
         name = exposed_name(rule)
-        if name in owners:
-            faults.append(
-                _Fault(
-                    "name.as",
-                    f"gives the name {name}, which is exposed by {owners[name]} too, and the last rule of a name wins: "
-                    "choose another",
-                    ("name", "seriesQuery"),
-                )
-            )
-        elif name:
-            owners[name] = key
         for fault in faults:
             keys = tuple(f"{key}.{one}" for one in (fault.key, *fault.rests_on))
             yield Finding(f"{key}.{fault.key} {fault.text}.", keys, fault.severity)
+        if name in owners:
+            owner = owners[name]
+            both = [key] if owner == own else [key, owner]
+            yield Finding(
+                f"{key}.name.as gives the name {name}, which is exposed by {owner} too, and the last rule of a name "
+                "wins: choose another.",
+                tuple(f"{one}.{part}" for one in both for part in ("name", "seriesQuery")),
+            )
+        elif name:
+            owners[name] = key
 
 
 def exposed_name(rule: ExtraRule) -> str | None:

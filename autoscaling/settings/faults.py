@@ -158,6 +158,8 @@ def _sentence(several: Sequence[_Located], secret: bool) -> str:
         return f"{shortened(key)} is no setting: {_instead(first)}"
     if first.is_key:
         *outer, name = first.location
+        if secret:
+            return f"{key_of(tuple(outer))} has a key that can't be used: {_reasons(several, secret)}"
         return f"{key_of(tuple(outer))} has the key {written(name)}: {_reasons(several, secret)}"
     if secret:
         return f"{key} can't be used: {_reasons(several, secret)}"

@@ -14,3 +14,5 @@ class Finding:
     keys: tuple[str, ...]
     """Whose values it rests on."""
     severity: Literal["error", "warning"] = "error"
+    shows_no_value: bool = False
+    """Whether the sentence holds even where those values are encrypted: it says what is there, and what is missing."""

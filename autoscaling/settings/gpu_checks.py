@@ -19,6 +19,9 @@ _POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
 _MAX_GPUS = "budget.maxGpus"
 _MAX_COST = "budget.maxHourlyCost"
 _PRICES = "budget.hourlyPrices"
+_WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
+"""https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); of the table's Blackwell cards,
+whose models no source names, that page has some."""
 
 
 def gpu_findings(settings: Settings) -> Iterator[Finding]:
@@ -48,8 +51,8 @@ def _pool_size(pool: GpuNodePool) -> Iterator[Finding]:
 def _instance_types(pool: GpuNodePool) -> Iterator[Finding]:
     rows = [find_instance_type(name) for name in pool.instance_types]
     for name, row in zip(pool.instance_types, rows, strict=True):
-        if row is None and pool.gpus_per_node is None:
-            yield _unknown_type(name)
+        if row is None:
+            yield from _unknown_type(name, pool)
         elif row and not row.usable_on_ack:
             yield Finding(f"{_TYPES} has {name}, which ACK does not support: choose a type without -tee.", (_TYPES,))
         elif row and row.gpus < 1:
@@ -73,17 +76,18 @@ def _instance_types(pool: GpuNodePool) -> Iterator[Finding]:
         )
 
 
-def _unknown_type(name: str) -> Finding:
+def _unknown_type(name: str, pool: GpuNodePool) -> Iterator[Finding]:
     # https://www.alibabacloud.com/help/en/ecs/user-guide/overview-of-instance-families: gn, vgn and sgn have GPUs, and
     # ebm and scc before them are bare metal.
-    if re.match(r"ecs\.(ebm|scc)?[vs]?gn\d", name):
-        return Finding(
+    if not re.match(r"ecs\.(ebm|scc)?[vs]?gn\d", name):
+        yield Finding(f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...).", (_TYPES,))
+    elif pool.gpus_per_node is None:
+        yield Finding(
             f"{_TYPES} has {name}, which is not in the table of GPU instance types, so that its GPUs can't be counted: "
             f"set {_PER_NODE}.",
             (_TYPES, _PER_NODE),
             "warning",
         )
-    return Finding(f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...).", (_TYPES, _PER_NODE))
 
 
 def _zones(pool: GpuNodePool) -> Iterator[Finding]:
@@ -138,6 +142,7 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             (_CARD_MODE,),
             "warning",
         )
+        yield from _without_mig(pool)
         return
     if per_node is None:
         return
@@ -145,6 +150,18 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
         yield from _whole_cards(settings, per_node)
     else:
         yield from _shared_cards(settings, per_node)
+
+
+def _without_mig(pool: GpuNodePool) -> Iterator[Finding]:
+    for name in pool.instance_types:
+        row = find_instance_type(name)
+        if row and not _WITH_MIG.search(row.gpu_model):
+            yield Finding(
+                f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: choose "
+                "a type with A30, A100, H20 or newer, or another cardMode.",
+                (_CARD_MODE, _TYPES),
+                "warning",
+            )
 
 
 def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:

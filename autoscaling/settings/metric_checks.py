@@ -27,13 +27,14 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
     """Every fault and warning of the services' metrics."""
     yield from _presets(settings)
     for index, service in enumerate(settings.services):
-        seen: set[str] = set()
+        seen: dict[str, str] = {}
         for position, use in enumerate(service.autoscaler.metrics):
             key = f"services[{index}].autoscaler.metrics[{position}]"
             if use.exposed_name in seen:
-                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", (f"{key}.name",))
+                keys = (f"{one}.{part}" for one in (key, seen[use.exposed_name]) for part in ("name", "aggregation"))
+                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", tuple(keys))
                 continue
-            seen.add(use.exposed_name)
+            seen[use.exposed_name] = key
             yield from _use(use, key, service, index, settings)
 
 
@@ -55,7 +56,10 @@ def _presets(settings: Settings) -> Iterator[Finding]:
 
 def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Settings) -> Iterator[Finding]:
     metric = catalogue().find(use.name)
-    if metric is None:
+    of_own_rules = settings.rule_set.find(use.exposed_name)
+    if metric is None or (
+        of_own_rules is None and use.exposed_name in exposed_metrics(settings.metrics_adapter.extra_rules)
+    ):
         yield from _of_an_extra_rule(use, key, settings)
         return
     problem = next(_why_unusable(use, metric, key, settings), None)
@@ -69,20 +73,21 @@ def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Se
 
 
 def _of_an_extra_rule(use: MetricTarget, key: str, settings: Settings) -> Iterator[Finding]:
-    """The faults of a metric that the catalogue lacks, whose unit and range nobody knows."""
+    """The faults of a metric that the program's own rules don't expose, whose unit and range nobody knows."""
     exposed = exposed_metrics(settings.metrics_adapter.extra_rules)
     keys = (f"{key}.name", EXTRA_RULES)
-    if use.name not in exposed:
+    name = use.exposed_name
+    if name not in exposed:
         names = [*exposed, *(one.name for one in catalogue().metrics)]
         yield Finding(f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", keys)
         return
-    if "pod" not in exposed[use.name]:
+    if "pod" not in exposed[name]:
         yield Finding(
-            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(exposed[use.name])} only, and "
+            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(exposed[name])} only, and "
             "an HPA reads pods: give that rule a label of the pod under resources.overrides.",
             keys,
         )
-    if use.aggregation:
+    if use.aggregation and name == use.name:
         yield Finding(
             f"{key}.aggregation is {use.aggregation!r}, and {use.name} is of {EXTRA_RULES}, whose query aggregates: "
             "remove it.",
@@ -103,7 +108,7 @@ def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Sett
         yield Finding(
             f"{name_key} is {use.name!r}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
             f"{_usable(settings)}.",
-            (name_key, _LABELS),
+            (name_key, _LABELS, _CARD_MODE),
         )
     if mode not in metric.card_modes:
         reason = (
@@ -146,23 +151,46 @@ def _target(
     use: MetricTarget, exposed: ExposedMetric, key: str, service: Service, index: int, settings: Settings
 ) -> Iterator[Finding]:
     target_key, target = f"{key}.target", use.target
+    read = (target_key, f"{key}.name", f"{key}.aggregation")
     highest, unit = _highest(exposed, service)
+    rests_on = (*read, _RULES, f"services[{index}].gpus")
     if target > highest:
         yield Finding(
             f"{target_key} is {target:f}, which {exposed.name} never reaches: with the rules "
             f"{settings.metrics_adapter.rules!r} it is at most {highest:f}{unit}.",
-            (target_key, f"{key}.name", f"{key}.aggregation", _RULES),
+            rests_on,
         )
         return
     yield from _slip(use, exposed, target_key, f"{key}.name")
-    if exposed.metric.unit != "MiB":
-        return
-    memory, whose, keys = _memory_of_a_pod(service, f"services[{index}]", settings)
-    if memory is not None and target > memory:
+    if exposed.metric.unit == "MiB":
+        memory, whose, keys = _memory_of_a_pod(exposed, service, f"services[{index}]", settings)
+        rests_on = (*read, *keys)
+        if memory is None:
+            return
+        if target > memory:
+            yield Finding(
+                f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.", rests_on
+            )
+            return
+        highest, unit = Decimal(memory), " MiB"
+    most = _highest_useful(highest)
+    if target > most:
         yield Finding(
-            f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.",
-            (target_key, f"{key}.name", *keys),
+            f"{target_key} is {target:f}{unit}, and an HPA adds replicas from more than 1.1 x the target on, which "
+            f"{exposed.name} with at most {highest:f}{unit} never reaches: the highest target of use is {most:f}.",
+            rests_on,
+            "warning",
         )
+
+
+def _highest_useful(highest: Decimal) -> Decimal:
+    """The highest target by which an HPA adds replicas when the metric is at its highest value.
+
+    Kubernetes' controller leaves a ratio of value to target of up to 1.1 alone: its
+    `--horizontal-pod-autoscaler-tolerance` is 0.1 by default, and a managed cluster's can't be set.
+    """
+    step = Decimal(1) if highest >= 100 else Decimal("0.001")
+    return (highest / step * 10 - 1) // 11 * step
 
 
 def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str, name_key: str) -> Iterator[Finding]:
@@ -172,7 +200,7 @@ def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str, name_key: 
     elif metric.unit == "MiB" and use.target < _LEAST_MIB:
         hint = f"{use.target:f} MiB: write {use.target:f}Gi if GiB are meant"
     if hint:
-        yield Finding(f"{target_key} is {hint}.", (target_key, name_key), "warning")
+        yield Finding(f"{target_key} is {hint}.", (target_key, name_key, _RULES), "warning")
 
 
 def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
@@ -183,23 +211,37 @@ def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
     return Decimal(str(highest * cards)).normalize() + 0, unit
 
 
-def _memory_of_a_pod(service: Service, key: str, settings: Settings) -> tuple[int | None, str, tuple[str, ...]]:
-    """MiB that a pod can use, whose they are, and the settings that say so; None where no table knows it."""
+def _memory_of_a_pod(
+    exposed: ExposedMetric, service: Service, key: str, settings: Settings
+) -> tuple[int | None, str, tuple[str, ...]]:
+    """MiB that the metric of a pod can be, whose they are, and the settings that say so; None where nobody knows."""
+    pool = settings.gpu_node_pool
+    largest = gpu_memory_mib(pool.instance_types)
+    if pool.card_mode == "share":
+        # Nothing keeps a pod within what it asks for.
+        return largest, "a card of the pool has", (_TYPES, _CARD_MODE)
     if service.gpu_memory_gib:
-        return service.gpu_memory_gib * 1024, "a pod is given", (f"{key}.gpuMemoryGiB",)
-    largest = gpu_memory_mib(settings.gpu_node_pool.instance_types)
+        return service.gpu_memory_gib * 1024, "a pod is given", (f"{key}.gpuMemoryGiB", _CARD_MODE)
+    if exposed.aggregation != "sum":
+        return largest, "a GPU of the pool has", (_TYPES, _CARD_MODE)
     memory = largest * service.gpus if largest else None
-    return memory, "the GPUs of a pod have", (_TYPES, f"{key}.gpus")
+    return memory, "the GPUs of a pod have", (_TYPES, _CARD_MODE, f"{key}.gpus")
 
 
 def _engine(metric: GpuMetric, key: str, service: Service, index: int) -> Iterator[Finding]:
-    engine = re.search("vllm|sglang", service.image)
-    if metric.level == "engine" or not engine:
+    found = re.search("vllm|sglang", service.image, re.IGNORECASE)
+    engine = found[0].lower() if found else None
+    if engine is None or (metric.level == "engine" and metric.name.startswith(engine)):
         return
-    own = [one.name for one in catalogue().metrics if one.name.startswith(engine[0])]
+    own = [one.name for one in catalogue().metrics if one.name.startswith(engine)]
+    why = (
+        "which has no such metric"
+        if metric.level == "engine"
+        else "which fills the GPU's memory at its start and keeps the GPU busy at any load"
+    )
     yield Finding(
-        f"{key}.name is {metric.name!r}, and the image {service.image} looks like {engine[0]}, which fills the GPU's "
-        f"memory at its start and keeps the GPU busy at any load: consider {' or '.join(own)}.",
+        f"{key}.name is {metric.name!r}, and the image {service.image} looks like {engine}, {why}: consider "
+        f"{' or '.join(own)}.",
         (f"{key}.name", f"services[{index}].image"),
         "warning",
     )

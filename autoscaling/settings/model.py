@@ -49,13 +49,26 @@ LIMITS_MAX_NODES = 2000
 
 LONGEST_WAIT_SECONDS = 60 * 60
 
+DEFAULT_SCALE_DOWN_WINDOW_SECONDS = 300
+"""Kubernetes' own, of every HPA that sets none."""
+
+_INT32_MAX = 2**31 - 1
+"""Kubernetes' own type for numbers of replicas; whatever else is counted here is fewer."""
+
+_LARGEST_AMOUNT = 10**12
+"""No metric and no price comes near it; beyond, numbers that are no longer exact begin."""
+
+_MOST_DIGITS = 18
+"""Python itself makes no number of thousands of them."""
+
 SERVICE_SUFFIX = "-svc"
 """A service's Kubernetes Service is named as in the guide: `<name>-svc`."""
 
 
 def _digits(value: object) -> object:
     # `pulumi stack init` writes a number back in quotes.
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    digits = isinstance(value, str) and re.fullmatch(rf"[0-9]{{1,{_MOST_DIGITS}}}", value)
+    return int(digits[0]) if digits else value
 
 
 def _number(value: object) -> object:
@@ -65,7 +78,9 @@ def _number(value: object) -> object:
         number = Decimal(str(value))
     except ArithmeticError:
         return value
-    return number if number.is_finite() else value
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+        return value
+    return number if len(number.as_tuple().digits) <= _MOST_DIGITS else value
 
 
 def _plain_number(value: Decimal) -> int | float:
@@ -84,7 +99,7 @@ _SERVICE_NAME = Form(
     f"{_LONGEST_SERVICE_NAME} characters before {SERVICE_SUFFIX}",
 )
 _INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
-_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb", "a MIG profile looks like 1g.10gb")
+_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb(\+me)?", "a MIG profile looks like 1g.10gb or 1g.10gb+me")
 _DURATION = Form(r"(?=[0-9])(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?", "a duration such as 30s or 1m is expected")
 _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 _PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
@@ -135,10 +150,15 @@ InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
 Duration = Annotated[str, _DURATION]
 Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 """Encrypted in the stack's file, and no part of any message."""
-Count = Annotated[int, BeforeValidator(_digits), Field(ge=1)]
+Count = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=_INT32_MAX)]
 Port = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=65535)]
 Window = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=3600)]
-Amount = Annotated[Decimal, BeforeValidator(_number), PlainSerializer(_plain_number), Field(gt=0, decimal_places=3)]
+Amount = Annotated[
+    Decimal,
+    BeforeValidator(_number),
+    PlainSerializer(_plain_number),
+    Field(gt=0, le=_LARGEST_AMOUNT, decimal_places=3),
+]
 
 
 class _Model(BaseModel):
@@ -288,7 +308,7 @@ class ScaleUp(_Model):
 class ScaleDown(_Model):
     """How fast replicas are taken away."""
 
-    stabilization_window_seconds: Window = 300
+    stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
     """How many seconds the metric must ask for fewer replicas before they are taken away."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Percent", value=100, periodSeconds=15)
@@ -318,7 +338,7 @@ class MetricTarget(_Model):
         if not isinstance(values, dict):
             return values
         metric = catalogue().find(str(values.get("name")))
-        amount = re.fullmatch(r"(\d+)(Mi|Gi)", str(values.get("target")))
+        amount = re.fullmatch(rf"([0-9]{{1,{_MOST_DIGITS}}})(Mi|Gi)", str(values.get("target")))
         if not amount or not metric or metric.unit != "MiB":
             return values
         return {**values, "target": int(amount[1]) * (1024 if amount[2] == "Gi" else 1)}

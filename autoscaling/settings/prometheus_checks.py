@@ -27,6 +27,7 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 f"{_KEY}.{name} is missing, which {_KEY}.type {auth.type} needs: `{_command(name)}`.",
                 (f"{_KEY}.{name}", f"{_KEY}.type"),
+                shows_no_value=True,
             )
     for name in given:
         if name not in takes:
@@ -34,6 +35,7 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 f"{_KEY}.{name} is set, and {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
                 (f"{_KEY}.{name}", f"{_KEY}.type"),
+                shows_no_value=True,
             )
 
 
@@ -49,6 +51,7 @@ def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Fi
             yield Finding(
                 f"{_KEY}.{name} is in plain text in the stack's file: remove it there, and `{_command(name)}`.",
                 (f"{_KEY}.{name}",),
+                shows_no_value=True,
             )
 
 

@@ -111,10 +111,8 @@ def _allowed(field: FieldInfo) -> str:
         return ", ".join(f"`{choice}`" for choice in ordered) if len(choices) <= _LONGEST_LIST else ""
     if bool in kinds:
         return "`true`, `false`"
-    if Decimal in kinds:
-        return "above 0"
     metadata = [one for each in alternatives(field.annotation, field.metadata) for one in each.metadata]
-    return limits(metadata).removeprefix("from ").removeprefix("of ") if int in kinds else ""
+    return limits(metadata).removeprefix("from ").removeprefix("of ") if kinds & {int, Decimal} else ""
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

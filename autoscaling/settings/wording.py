@@ -76,6 +76,8 @@ def limits(metadata: Sequence[Any]) -> str:
     low, above, high, below = (bounds.get(kind) for kind in (Ge, Gt, Le, Lt))
     if low is not None and high is not None:
         return f"from {low} to {high}"
+    if above is not None and high is not None:
+        return f"above {above} and up to {high}"
     words = {"of at least": low, "above": above, "of at most": high, "below": below}
     return " and ".join(f"{word} {bound}" for word, bound in words.items() if bound is not None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -118,6 +119,8 @@ def test_one_type_in_one_zone_is_a_warning() -> None:
 def test_a_type_without_gpus_is_refused() -> None:
     types = ["ecs.gn6i-c4g1.xlarge", "ecs.g7.xlarge"]
     assert "has ecs.g7.xlarge, which has no GPU" in fault(settings({"instanceTypes": types}))
+    alone = {"instanceTypes": ["ecs.g7.xlarge"], "gpusPerNode": 1}
+    assert "has ecs.g7.xlarge, which has no GPU" in fault(settings(alone))
 
 
 @pytest.mark.case("D1")
@@ -163,8 +166,34 @@ def test_a_pod_never_spans_cards_or_nodes(pool: dict[str, Any], service: dict[st
     assert parse(settings(pool, service))
 
 
+@pytest.mark.parametrize(
+    ("instance_type", "model"),
+    [
+        (V100, "NVIDIA V100"),
+        ("ecs.gn6i-c4g1.xlarge", "NVIDIA T4"),
+        ("ecs.gn7i-c8g1.2xlarge", "NVIDIA A10"),
+        ("ecs.gn7e-c16g1.4xlarge", None),
+        ("ecs.gn8v.4xlarge", None),
+    ],
+)
+def test_mig_on_cards_that_have_none_is_a_warning(instance_type: str, model: str | None) -> None:
+    # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html has A100 and H20.
+    profiling = {"metrics": [{"name": "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "target": 20}]}
+    service = {"migProfile": "1g.10gb+me", "autoscaler": profiling}
+    pool = {"cardMode": "mig", "instanceTypes": [instance_type]}
+    told = warnings(parse(settings(pool, service, metricsAdapter={"labels": "upstream"})))
+    expected = [f"{instance_type} has {model}, which NVIDIA's guide to MIG does not list"] if model else []
+    assert [re.findall(r"ecs\S+ has .* does not list", one) for one in told[1:]] == [expected] * bool(model)
+
+
 def test_that_mig_is_not_counted_is_told() -> None:
     profiling = {"metrics": [{"name": "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "target": 20}], "maxReplicas": 99}
     mig = {"migProfile": "1g.10gb", "autoscaler": profiling}
-    [warning] = warnings(parse(settings({"cardMode": "mig"}, mig, metricsAdapter={"labels": "upstream"})))
+    [warning] = warnings(
+        parse(
+            settings(
+                {"cardMode": "mig", "instanceTypes": ["ecs.gn8v.4xlarge"]}, mig, metricsAdapter={"labels": "upstream"}
+            )
+        )
+    )
     assert warning.endswith("whether the services fit the pool is not checked.")

@@ -153,7 +153,11 @@ def test_a_sum_over_a_pods_cards_can_be_more_than_one_card() -> None:
 
 @pytest.mark.parametrize(
     ("image", "engine"),
-    [("vllm/vllm-openai:v0.32.0", "vllm"), ("registry.example/models/sglang-qwen@sha256:0", "sglang")],
+    [
+        ("vllm/vllm-openai:v0.32.0", "vllm"),
+        ("mirror/vLLM:1", "vllm"),
+        ("registry.example/models/sglang-qwen@sha256:0", "sglang"),
+    ],
 )
 @pytest.mark.parametrize("name", ["DCGM_CUSTOM_PROCESS_MEM_USED", "DCGM_FI_DEV_GPU_UTIL", SM_UTIL])
 def test_an_llm_engine_on_a_gpu_metric_is_a_warning(image: str, engine: str, name: str) -> None:
@@ -197,6 +201,19 @@ def test_a_scale_down_window_shorter_than_a_pods_start_is_refused() -> None:
     assert parse(config)
 
 
+@pytest.mark.case("C9")
+def test_with_the_old_api_no_window_can_be_raised_for_a_slow_start() -> None:
+    old = {"cluster": {"id": "c1", "autoscalingApi": "v2beta1"}}
+    config = settings(on(SM_UTIL), service={"startupTime": "301s"}) | old
+    assert fault(config) == (
+        "services[0].startupTime is 301s, and with cluster.autoscalingApi v2beta1 the scale-down window is always "
+        "300s: pods would be taken away before those that replace them are Ready; set autoscalingApi to v2, or lower "
+        "startupTime by a faster start."
+    )
+    config["services"][0]["startupTime"] = "5m"
+    assert parse(config)
+
+
 def test_the_old_api_has_no_behavior() -> None:
     old = {"cluster": {"id": "c1", "autoscalingApi": "v2beta1"}}
     assert parse(settings(on(SM_UTIL)) | old)
@@ -218,6 +235,92 @@ def test_the_old_api_has_no_behavior() -> None:
 def test_a_target_in_another_unit_than_the_metrics_is_a_warning(metric: dict[str, Any], hint: str) -> None:
     [warning] = warnings(parse(settings(metric)))
     assert warning == f"services[0].autoscaler.metrics[0].target is {hint}"
+
+
+@pytest.mark.parametrize(
+    ("metric", "adapter", "highest", "most"),
+    [
+        # 100 / 90 is above Kubernetes' tolerance of 1.1, and 100 / 91 is not.
+        (SM_UTIL, {}, "100", "90"),
+        ("vllm_kv_cache_usage_perc", {}, "100", "90"),
+        ("DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO", {"rules": "seed"}, "1", "0.909"),
+        # A V100 has 16 GiB.
+        ("DCGM_FI_DEV_FB_USED", {}, "16384", "14894"),
+    ],
+)
+def test_a_target_by_which_no_replica_is_ever_added_is_a_warning(
+    metric: str, adapter: dict[str, str], highest: str, most: str
+) -> None:
+    [warning] = warnings(parse(settings(on(metric, highest), adapter=adapter)))
+    assert warning.startswith(f"services[0].autoscaler.metrics[0].target is {highest}")
+    assert warning.endswith(f"never reaches: the highest target of use is {most}.")
+    assert not warnings(parse(settings(on(metric, most), adapter=adapter)))
+    step = Decimal("0.001") if "." in most else 1
+    assert warnings(parse(settings(on(metric, str(Decimal(most) + step)), adapter=adapter)))
+    assert "never reaches" in fault(settings(on(metric, str(Decimal(highest) + step)), adapter=adapter))
+
+
+def test_a_ratio_of_exactly_the_tolerance_adds_no_replica() -> None:
+    eleven: dict[str, Any] = {"pool": {"cardMode": "cgpu"}, "service": {"gpuMemoryGiB": 11}}
+    [warning] = warnings(parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "10Gi"), **eleven)))
+    assert warning.endswith("with at most 11264 MiB never reaches: the highest target of use is 10239.")
+
+
+def test_only_the_sum_of_a_pods_cards_is_more_than_one_card() -> None:
+    two: dict[str, Any] = {"pool": {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"], "size": 4}, "service": {"gpus": 2}}
+    assert parse(settings(on("DCGM_FI_DEV_FB_USED", "32Gi"), **two))
+    for aggregation in ("avg", "max"):
+        sentence = fault(settings(on("DCGM_FI_DEV_FB_USED", "17Gi", aggregation=aggregation), **two))
+        assert sentence.endswith("never reaches: a GPU of the pool has 16384 MiB.")
+        assert parse(settings(on("DCGM_FI_DEV_FB_USED", "16Gi", aggregation=aggregation), **two))
+
+
+def test_without_isolation_a_pod_may_use_the_whole_card() -> None:
+    share: dict[str, Any] = {"pool": {"cardMode": "share"}, "service": {"gpuMemoryGiB": 4}}
+    assert parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "16Gi"), **share))
+    assert fault(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "17Gi"), **share)).endswith(
+        "never reaches: a card of the pool has 16384 MiB."
+    )
+
+
+def own_rule(name: str, *kinds: str) -> dict[str, Any]:
+    return {
+        "seriesQuery": "queue_length",
+        "resources": {"overrides": {kind: {"resource": kind} for kind in kinds}},
+        "name": {"as": name},
+        "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "aggregation", "exposed", "adapter"),
+    [
+        ("vllm_num_requests_waiting", None, "vllm_num_requests_waiting", {"rules": "seed"}),
+        (SM_UTIL, None, SM_UTIL, {"labels": "upstream"}),
+        (SM_UTIL, "max", f"{SM_UTIL}_MAX", {"rules": "seed"}),
+    ],
+)
+def test_a_rule_of_ones_own_may_expose_what_the_programs_rules_do_not(
+    name: str, aggregation: str | None, exposed: str, adapter: dict[str, Any]
+) -> None:
+    use = on(name, **({"aggregation": aggregation} if aggregation else {}))
+    assert fault(settings(use, adapter=adapter))
+    assert parse(settings(use, adapter={**adapter, "extraRules": [own_rule(exposed, "namespace", "pod")]}))
+    nodes = {**adapter, "extraRules": [own_rule(exposed, "node")]}
+    assert "exposes for node only, and an HPA reads pods" in fault(settings(use, adapter=nodes))
+
+
+@pytest.mark.parametrize(
+    ("image", "name", "own"),
+    [
+        ("lmsysorg/SGLang:v0.5", "vllm_num_requests_waiting", "sglang_num_queue_reqs or sglang_token_usage"),
+        ("mirror/VLLM-openai:v1", "sglang_token_usage", "vllm_num_requests_waiting or vllm_kv_cache_usage_perc"),
+    ],
+)
+def test_the_metric_of_another_engine_is_a_warning(image: str, name: str, own: str) -> None:
+    [warning] = warnings(parse(settings(on(name, 50), service={"image": image})))
+    assert warning.endswith(f", which has no such metric: consider {own}.")
+    assert not warnings(parse(settings(on(own.split(" ")[0], 50), service={"image": image})))
 
 
 def test_the_guides_own_ratio_is_a_part_of_the_whole() -> None:

@@ -299,6 +299,7 @@ def test_limits_that_drain_a_pool_or_fight_the_autoscaler_are_refused(pool: dict
             {"aliyun.com/gpu-mem": "4", "aliyun.com/gpu-core.percentage": "30"},
         ),
         ("mig", {"migProfile": "1g.10gb"}, "gpu", "mig", {"nvidia.com/mig-1g.10gb": "1"}),
+        ("mig", {"migProfile": "1g.10gb+me"}, "gpu", "mig", {"nvidia.com/mig-1g.10gb.me": "1"}),
     ],
 )
 def test_label_resource_and_autoscaler_follow_the_card_mode(

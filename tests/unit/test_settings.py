@@ -159,3 +159,91 @@ def test_a_type_that_is_newer_than_the_table_is_a_warning_that_asks_for_its_gpus
     assert warning.endswith("set gpuNodePool.gpusPerNode.")
     config["gpuNodePool"]["gpusPerNode"] = 1
     assert not warnings(parse(config))
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["1e1000000", "1e-1000000", "0e5000000", "9" * 5000, f"{'9' * 5000}Gi", f"1.{'0' * 5000}", 10**4000],
+    ids=range(7),
+)
+def test_a_number_of_any_size_is_told_on_one_short_line(number: Any) -> None:
+    config = changed("services.0.autoscaler.metrics.0.target", number)
+    config["services"][0]["autoscaler"]["maxReplicas"] = number
+    config["budget"] = {"maxHourlyCost": 100, "hourlyPrices": {"ecs.gn6v-c8g1.2xlarge": number}}
+    told = faults(config)
+    assert [fault.split(" ")[0] for fault in told] == [
+        "budget.hourlyPrices.ecs.gn6v-c8g1.2xlarge",
+        "services[0].autoscaler.metrics[0].target",
+        "services[0].autoscaler.maxReplicas",
+    ]
+    assert max(map(len, told)) < 250
+
+
+def test_the_largest_numbers_are_those_of_the_apis_types() -> None:
+    # k8s.io/api/autoscaling/v2: `MaxReplicas int32`.
+    limits = {"maxReplicas": 2**31 - 1}
+    pool = {"instanceTypes": ["ecs.gn99.xlarge"], "size": 1}
+    config = {**GOOD, "gpuNodePool": pool, "services": [{**GOOD["services"][0], "autoscaler": limits}]}
+    assert parse(config).services[0].autoscaler.max_replicas == 2147483647
+    limits["maxReplicas"] += 1
+    assert "a whole number from 1 to 2147483647 is expected." in faults(config)[0]
+
+
+RULE = {
+    "seriesQuery": "queue_length",
+    "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
+    "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "encrypted", "shown"),
+    [
+        (
+            "metricsAdapter.extraRules",
+            [{**RULE, "seriesQuery": r'my_secret{pod=~"(\\d"}'}],
+            "metricsAdapter.extraRules[0].seriesQuery",
+            "my_secret",
+        ),
+        (
+            "services.0.autoscaler.metrics.0",
+            {"name": """the 'only' "name\"""", "target": 1},
+            "services[0].autoscaler.metrics[0].name",
+            "only",
+        ),
+        ("services.0.autoscaler.metrics.0.target", "12345.125", "services[0].autoscaler.metrics[0].target", "12345"),
+        # The sum of all services, from which that of this one can be told.
+        ("services.0.autoscaler.maxReplicas", 77, "services[0].autoscaler.maxReplicas", "77"),
+        (
+            "metricsAdapter.extraRules",
+            [{**RULE, "name": {"as": "secret_name"}}, {**RULE, "name": {"as": "secret_name"}}],
+            "metricsAdapter.extraRules[0].name.as",
+            "secret_name",
+        ),
+        (
+            "services.0.autoscaler.metrics",
+            [{"name": SM_UTIL, "target": 1.5}, {"name": SM_UTIL, "target": 1.5}],
+            "services[0].autoscaler.metrics[0].name",
+            SM_UTIL,
+        ),
+    ],
+)
+def test_a_fault_that_rests_on_an_encrypted_value_is_told_by_its_keys_alone(
+    path: str, value: Any, encrypted: str, shown: str
+) -> None:
+    config = changed(path, value)
+    [open_fault] = faults(config)
+    assert shown in open_fault
+    with pytest.raises(SettingsError) as raised:
+        parse(config, encrypted=[encrypted])
+    [sentence] = raised.value.faults
+    assert shown not in sentence
+    assert re.search(r"; why is not shown, since (it|one of them) is encrypted\.$", sentence)
+
+
+def test_that_a_credential_is_missing_is_told_even_where_others_are_encrypted() -> None:
+    config = changed("prometheus", {"auth": {"type": "basic", "accessKeySecret": "secret"}})
+    with pytest.raises(SettingsError) as raised:
+        parse(config, encrypted=["prometheus"])
+    [sentence] = raised.value.faults
+    assert sentence.startswith("prometheus.auth.accessKeyId is missing, which prometheus.auth.type basic needs")
