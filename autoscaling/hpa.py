@@ -210,7 +210,7 @@ def metric_replicas(
     if not pods or not values:
         return None
     usage = _average(values.values())
-    ratio = usage / target
+    ratio = _ratio(usage, target)
     unchanged = Proposal(replicas, usage)
     with_pending = bool(pending) and ratio > 1
     if not with_pending and not missing:
@@ -219,12 +219,17 @@ def metric_replicas(
         values |= dict.fromkeys(missing, target if ratio < 1 else 0)
     if with_pending:
         values |= dict.fromkeys(pending, 0)
-    guessed = _average(values.values()) / target
+    guessed = _ratio(_average(values.values()), target)
     if _is_tolerated(guessed, behavior) or guessed < 1 < ratio or ratio < 1 < guessed:
         return unchanged
     proposed = _int32(math.ceil(guessed * len(values)))
     turned = proposed > replicas if guessed < 1 else proposed < replicas
     return unchanged if turned else Proposal(proposed, usage)
+
+
+def _ratio(usage: int, target: int) -> float:
+    # Each as a float64 first, where Python would divide the whole numbers exactly.
+    return float(usage) / float(target)
 
 
 def _is_tolerated(ratio: float, behavior: Behavior | None) -> bool:

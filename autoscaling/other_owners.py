@@ -62,20 +62,21 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
     Args:
         registrations: the cluster's APIServices.
     """
-    by_owner: dict[str, list[Object]] = defaultdict(list)
+    by_owner: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
     for registration in registrations:
-        owner = _owner(registration)
-        if registration["spec"].get("group") in METRICS_GROUPS and owner != ADAPTER_SERVICE:
-            by_owner[owner].append(registration)
-    for owner, owned in by_owner.items():
-        names = [registration["metadata"]["name"] for registration in owned]
-        annotations = owned[0]["metadata"].get("annotations") or {}
-        release, namespace = annotations.get(_HELM_RELEASE), annotations.get(_HELM_NAMESPACE)
+        owner, annotations = _owner(registration), _annotations(registration["metadata"])
+        release = annotations.get(_HELM_RELEASE)
+        # Not each way of an installation leaves Helm's annotation.
+        ours = owner == ADAPTER_SERVICE and release in (None, ADAPTER_NAME)
+        if registration["spec"].get("group") in METRICS_GROUPS and not ours:
+            by_owner[owner, release, annotations.get(_HELM_NAMESPACE)].append(registration["metadata"]["name"])
+    for (owner, release, namespace), names in by_owner.items():
+        adapter = f"Helm release {ADAPTER_NAME}" if owner == ADAPTER_SERVICE else ADAPTER_SERVICE
         installed = f" (Helm release {release})" if release else ""
         uninstall = f": `helm uninstall {release} -n {namespace}`" if release and namespace else ""
         yield (
             f"{' and '.join(names)} {'belong' if len(names) > 1 else 'belongs'} to {owner}{installed}, and the adapter "
-            f"of this stack, {ADAPTER_SERVICE}, serves the same: a cluster has one adapter for each. Take the other "
+            f"of this stack, {adapter}, serves the same: a cluster has one adapter for each. Take the other "
             f"one away{uninstall}; what it left behind goes with `kubectl delete apiservice {' '.join(names)}`."
         )
 
@@ -103,8 +104,8 @@ def adapter_of_unknown_origin(
         yield (
             f"{' and '.join(registered)} is served by {ADAPTER_SERVICE} already, and this stack has no HPA yet: where "
             f"its own earlier `up` did not install that adapter, `up` will stop at the name of the release "
-            f"{ADAPTER_NAME}, which is taken. `helm uninstall {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}` makes room, and HPAs that read "
-            "it stand still until `up` has ended."
+            f"{ADAPTER_NAME}, which is taken. `helm uninstall {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}` makes room, and "
+            "HPAs that read it stand still until `up` has ended."
         )
 
 
@@ -116,27 +117,47 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
         found: what their namespaces have of each kind.
         stack: the name that the stack writes on its HPAs.
     """
-    ours = {(one.namespace, one.deployment): one.autoscaler for one in scaled}
-    told = {one["metadata"].get("uid") for scaler, objects in found.items() if scaler.kind != _HPA for one in objects}
+    by_deployment = {(one.namespace, one.deployment): one for one in scaled}
+    by_autoscaler = {(one.namespace, one.autoscaler): one for one in scaled}
+    told = {
+        one["metadata"]["uid"]
+        for scaler, objects in found.items()
+        for one in objects
+        if scaler.kind != _HPA and "uid" in one["metadata"]
+    }
     for scaler, objects in found.items():
         for found_object in objects:
-            metadata, target = found_object["metadata"], found_object["spec"].get("scaleTargetRef") or {}
+            metadata, kind, target = found_object["metadata"], *_target(found_object)
             namespace, name = metadata["namespace"], metadata["name"]
-            # KEDA's default.
-            if target.get("kind", "Deployment") != "Deployment":
+            maker = _stack_of(metadata) if scaler.kind == _HPA else None
+            if maker == stack:
                 continue
             # A ScaledObject makes an HPA, and makes it anew when it is deleted.
-            if any(maker["uid"] in told for maker in metadata.get("ownerReferences") or ()):
+            if any(owner.get("uid") in told for owner in metadata.get("ownerReferences") or ()):
                 continue
-            autoscaler = ours.get((namespace, target.get("name", "")))
-            if autoscaler is None or _is_ours(scaler, metadata, autoscaler, stack):
+            rival = by_deployment.get((namespace, target)) if kind == "Deployment" else None
+            namesake = by_autoscaler.get((namespace, name)) if scaler.kind == _HPA else None
+            # Made by hand as in the guide: `up` takes it over.
+            if namesake and namesake is rival and maker is None:
                 continue
-            yield (
-                f"{scaler.kind} {namespace}/{name} scales Deployment {namespace}/{target['name']}, and so does HPA "
-                f"{namespace}/{autoscaler} of this stack: a Deployment takes one autoscaler. Delete the other "
-                f"(`kubectl delete {scaler.plural} {name} -n {namespace}`){scaler.hint}, or take the service out of "
-                "services."
-            )
+            of = f" of stack {maker}" if maker else ""
+            scales = f"{scaler.kind} {namespace}/{name}{of} scales {kind} {namespace}/{target}"
+            delete = f"`kubectl delete {scaler.plural} {name} -n {namespace}`"
+            if namesake:
+                keep = (
+                    f"; where {maker} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
+                    f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`"
+                )
+                yield (
+                    f"{scales}, and the HPA of this stack for Deployment {namespace}/{namesake.deployment} has the "
+                    f"same name. Delete the other ({delete}), or give the service another autoscaler.name"
+                    f"{keep if maker else ''}."
+                )
+            elif rival:
+                yield (
+                    f"{scales}, and so does HPA {namespace}/{rival.autoscaler} of this stack: a Deployment takes one "
+                    f"autoscaler. Delete the other ({delete}){scaler.hint}, or take the service out of services."
+                )
 
 
 def _owner(registration: Object) -> str:
@@ -144,10 +165,19 @@ def _owner(registration: Object) -> str:
     return f"{service['namespace']}/{service['name']}" if service else "the API server itself"
 
 
-def _is_ours(scaler: Scaler, metadata: Object, autoscaler: str, stack: str) -> bool:
-    return scaler.kind == _HPA and (metadata["name"] == autoscaler or _stack_of(metadata) == stack)
+def _target(autoscaler: Object) -> tuple[str, str]:
+    """Kind and name; the kind is KEDA's default where there is none."""
+    target = autoscaler["spec"].get("scaleTargetRef")
+    if not isinstance(target, Mapping):
+        target = {}
+    return target.get("kind") or "Deployment", target.get("name") or ""
 
 
 def _stack_of(metadata: Object) -> str | None:
-    stack: str | None = (metadata.get("annotations") or {}).get(STACK_ANNOTATION)
+    stack: str | None = _annotations(metadata).get(STACK_ANNOTATION)
     return stack
+
+
+def _annotations(metadata: Object) -> Object:
+    annotations: Object = metadata.get("annotations") or {}
+    return annotations

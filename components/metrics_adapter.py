@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ class MetricsAdapterArgs:
     # URL of the chart, or its path relative to the project
     chart: str
     # HTTP API address of Prometheus; a secret, kept one in the state
-    prometheus_url: pulumi.Input[str]
+    prometheus_url: pulumi.Input[str] = field(repr=False)
     # value of the header Authorization of each query; a secret, kept one in the state
-    prometheus_authorization: pulumi.Input[str] | None = None
+    prometheus_authorization: pulumi.Input[str] | None = field(default=None, repr=False)
     rules: Sequence[Rule]
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,12 +31,25 @@ from components.stack_config import stack_name
 
 _TIMEOUT = httpx.Timeout(30, connect=5)
 
+_UNSUPPORTED = {
+    "cluster": ("certificate-authority", "tls-server-name", "proxy-url"),
+    "user": (
+        *("client-certificate", "client-key", "tokenFile", "exec", "auth-provider", "username", "password"),
+        *("as", "as-uid", "as-groups", "as-user-extra"),
+    ),
+}
+"""Keys of a kubeconfig; ACK's has its certificates as data."""
+
 Preflight = Callable[[str], Awaitable[str]]
 """Gets a kubeconfig and gives it back, or raises `pulumi.RunError`."""
 
 
 class UnreachableError(Exception):
     """The cluster can't be asked; the message is a phrase without a secret."""
+
+
+class UnsupportedError(UnreachableError):
+    """The way to the cluster needs something that the Kubernetes provider knows and this look does not."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,8 @@ class Sight:
 def no_other_owners(services: Sequence[Service]) -> Preflight:
     """A look that refuses a cluster with an adapter or an autoscaler of others in the place of ours.
 
-    Where the cluster can't be reached a preview warns and goes on, as the Kubernetes provider's does; `up` fails.
+    Where the cluster can't be reached a preview warns and goes on, as the Kubernetes provider's does; `up` fails,
+    unless the provider may reach what this look can't.
 
     Args:
         services: what the stack scales.
@@ -63,7 +78,7 @@ def no_other_owners(services: Sequence[Service]) -> Preflight:
         try:
             sight = await asyncio.to_thread(look, kubeconfig, sorted({one.namespace for one in scaled}))
         except UnreachableError as error:
-            if not pulumi.runtime.is_dry_run():
+            if not pulumi.runtime.is_dry_run() and not isinstance(error, UnsupportedError):
                 raise pulumi.RunError(f"nothing was changed, since the cluster {error}.") from None
             pulumi.log.warn(f"whether others own what this stack needs is not known, since the cluster {error}.")
             return kubeconfig
@@ -91,6 +106,7 @@ def look(kubeconfig: str, namespaces: Sequence[str]) -> Sight:
 
     Raises:
         UnreachableError: it does not answer, or refuses the credential.
+        UnsupportedError: the kubeconfig or the proxy is of a kind that is not used here.
     """
     hidden: list[str] = []
     with _client(kubeconfig) as client:
@@ -105,15 +121,14 @@ def look(kubeconfig: str, namespaces: Sequence[str]) -> Sight:
                     return []
                 if answer.status_code == httpx.codes.UNAUTHORIZED:
                     raise UnreachableError("refuses the credential (401): get a new kubeconfig")
-                items: list[Object] = answer.raise_for_status().json()["items"]
+                items = answer.raise_for_status().json()["items"] or []
+                return [one for one in items if _is_whole(one)]
             except httpx.HTTPStatusError as error:
                 raise UnreachableError(f"answers {error.response.status_code}") from None
             except httpx.HTTPError as error:
-                reason = str(error) or type(error).__name__
-                raise UnreachableError(f"at {client.base_url.host} can't be reached ({reason})") from None
-            except (ValueError, KeyError, TypeError):
+                raise UnreachableError(f"at {client.base_url.host} can't be reached ({_reason(error)})") from None
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise UnreachableError("gives an answer that is not a list of Kubernetes objects") from None
-            return items
 
         registrations = listed("/apis/apiregistration.k8s.io/v1/apiservices")
         scalers = {
@@ -127,18 +142,61 @@ def look(kubeconfig: str, namespaces: Sequence[str]) -> Sight:
     return Sight(registrations, scalers, hidden)
 
 
+def _is_whole(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("spec"), dict)
+        and isinstance(found.get("metadata"), dict)
+        and "name" in found["metadata"]
+    )
+
+
+def _reason(error: httpx.HTTPError) -> str:
+    # What others say may have a header with the credential.
+    told = str(error) if isinstance(error, httpx.NetworkError | httpx.ProxyError) else ""
+    return told or type(error).__name__
+
+
 def _client(kubeconfig: str) -> httpx.Client:
     try:
         cluster, user = _current(yaml.safe_load(kubeconfig))
-        server = cluster["server"]
-        headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        server = httpx.URL(cluster["server"])
+        if server.scheme not in ("http", "https") or not server.host:
+            raise UnreachableError("has a kubeconfig whose server is not a URL")
+        headers = _headers(user)
         tls = _tls(cluster, user)
-    # Not the error's own text, which may have a part of the kubeconfig.
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, StopIteration, ssl.SSLError):
+    except UnreachableError:
+        raise
+    # Of whatever kind, for a kubeconfig may have any shape; not its own text, which may have a part of it.
+    except Exception:
         raise UnreachableError("has a kubeconfig without a server, or with a certificate that can't be read") from None
+    return httpx.Client(
+        base_url=server, headers=headers, verify=tls, timeout=_TIMEOUT, proxy=_proxy(server), trust_env=False
+    )
+
+
+def _proxy(server: httpx.URL) -> httpx.Proxy | None:
     # As the provider and Kubernetes' own client do, which know networks in NO_PROXY.
-    proxy = get_environ_proxies(server).get(httpx.URL(server).scheme)
-    return httpx.Client(base_url=server, headers=headers, verify=tls, timeout=_TIMEOUT, proxy=proxy, trust_env=False)
+    address = get_environ_proxies(str(server)).get(server.scheme)
+    if not address:
+        return None
+    if address.startswith("socks"):
+        raise UnsupportedError("is behind a SOCKS proxy, which this look does not use")
+    try:
+        return httpx.Proxy(address if "://" in address else f"http://{address}")
+    except (httpx.InvalidURL, ValueError):
+        variable = f"{server.scheme}_proxy".upper()
+        raise UnreachableError(f"is behind a proxy whose address in {variable} can't be read") from None
+
+
+def _headers(user: Mapping[str, Any]) -> dict[str, str]:
+    token = user.get("token")
+    if not token:
+        return {}
+    # Kubernetes' client takes it as it is, and neither sends one with a line break.
+    if not isinstance(token, str) or not re.fullmatch("[!-~]+", token):
+        raise UnreachableError("has a kubeconfig whose token has a line break or another character that can't be sent")
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _current(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -146,7 +204,12 @@ def _current(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str
         return next(one[kind] for one in content[f"{kind}s"] if one["name"] == name)
 
     context = named("context", content["current-context"])
-    return named("cluster", context["cluster"]), named("user", context["user"])
+    parts = {kind: named(kind, context[kind]) for kind in _UNSUPPORTED}
+    for kind, keys in _UNSUPPORTED.items():
+        for key in keys:
+            if parts[kind].get(key):
+                raise UnsupportedError(f"has a kubeconfig with {key}, which this look does not use")
+    return parts["cluster"], parts["user"]
 
 
 def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
@@ -157,7 +220,10 @@ def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
         tls.load_verify_locations(cadata=base64.b64decode(authority).decode())
     else:
         tls.load_default_certs()
-    if "client-certificate-data" in user:
+    if cluster.get("insecure-skip-tls-verify") is True:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    if user.get("client-certificate-data"):
         with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
             pair = Path(folder) / "pair.pem"
             pair.touch(mode=0o600)

@@ -177,6 +177,12 @@ class Cluster:
             raise ClusterError(
                 f"The cluster at {host} can't be reached ({cause}): check KUBECONFIG and the network."
             ) from None
+        # Of a header that can't be sent, whose text has the token.
+        except ValueError:
+            raise ClusterError(
+                f"The cluster at {host} can't be asked with this kubeconfig, or its answer can't be read: get a new "
+                "kubeconfig."
+            ) from None
         except client.ApiException as error:
             if error.status == 401:
                 raise ClusterError(

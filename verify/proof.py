@@ -33,13 +33,17 @@ async def wait_until_proven(
         tell: gets a sentence on the broken link, each time it is another one.
 
     Raises:
-        NotProvenError: the time is over.
+        NotProvenError: the time is over, or the kubeconfig can't be used.
     """
     # The client reads certificate and key from files only.
     with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
-        api = config.new_client_from_config_dict(
-            yaml.safe_load(kubeconfig), persist_config=False, temp_file_path=folder
-        )
+        try:
+            api = config.new_client_from_config_dict(
+                yaml.safe_load(kubeconfig), persist_config=False, temp_file_path=folder
+            )
+        # The loader trips in many ways over a file of another shape, and its words may have a part of the file.
+        except Exception:
+            raise NotProvenError("The kubeconfig of the cluster can't be used.") from None
         deadline = time.monotonic() + seconds
         told = None
         while sentence := await asyncio.to_thread(_broken, outputs, api):

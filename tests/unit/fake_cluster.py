@@ -1,8 +1,10 @@
-"""A cluster that answers what a test says, over HTTP on loopback."""
+"""A cluster that answers what a test says, over HTTP or HTTPS on loopback."""
 
 from __future__ import annotations
 
 import json
+import ssl
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -187,7 +189,7 @@ class FakeCluster:
 
 
 @contextmanager
-def running(answers: dict[str, Any]) -> Iterator[FakeCluster]:
+def running(answers: dict[str, Any], tls: ssl.SSLContext | None = None) -> Iterator[FakeCluster]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             cluster.authorizations[self.path] = self.headers.get("Authorization")
@@ -201,8 +203,17 @@ def running(answers: dict[str, Any]) -> Iterator[FakeCluster]:
         def log_message(self, format: str, *args: Any) -> None:
             """The tests' output stays clean."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        cluster = FakeCluster(f"http://127.0.0.1:{server.server_port}", answers)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            # Of a client that was refused, or that refused the server.
+            if not isinstance(sys.exc_info()[1], ssl.SSLError):
+                super().handle_error(request, client_address)
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            # The handshake belongs to the thread of its connection, where a failure ends no other.
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        cluster = FakeCluster(f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}", answers)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -358,3 +358,11 @@ def test_replicas_never_fall_below_what_was_asked_for_within_the_window(load: li
         decision, history = reconcile(autoscaler, 8, pods, [each(value, *pods)], history, now)
         recent = [one.replicas for one in history.recommendations if one.time > now - window]
         assert decision.replicas >= min(8, max(recent))
+
+
+def test_a_ratio_is_taken_as_the_controller_takes_it_between_numbers_that_a_float_does_not_hold() -> None:
+    # What Go 1.26 makes of these on amd64; an exact division is 6 and gives 42.
+    pods = running(7)
+    proposal = metric_replicas(7, 208_754_105_998_843_854, each(1_252_524_635_993_063_124, *pods), pods)
+    assert proposal
+    assert proposal.replicas == 43

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import ssl
+import stat
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from autoscaling.other_owners import (
     SCALERS,
@@ -17,8 +23,10 @@ from autoscaling.other_owners import (
     other_autoscalers,
 )
 from autoscaling.versions import ADAPTER_SERVICE
+from components import preflight
 from components.preflight import Sight
-from tests.unit.fake_cluster import running
+from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from tests.unit.fake_cluster import FakeCluster, running
 from tests.unit.program import Recorder, run_program, stack_config
 
 CUSTOM, EXTERNAL = "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"
@@ -38,9 +46,12 @@ def registration(name: str, owner: str | None, release: str | None = None) -> di
     return {"metadata": {"name": name, "annotations": annotations if release else None}, "spec": spec}
 
 
+NO_KIND = "no such key"
+
+
 def scaler(name: str, target: str = "bert", *, kind: str | None = "Deployment", **annotations: str) -> dict[str, Any]:
-    reference = {"name": target, "kind": kind} if kind else {"name": target}
-    marks = {STACK_ANNOTATION: annotations["stack"]} if annotations else {}
+    reference = {"name": target} if kind == NO_KIND else {"name": target, "kind": kind}
+    marks = {STACK_ANNOTATION: annotations["stack"]} if annotations else None
     return {
         "metadata": {"name": name, "namespace": "demo", "annotations": marks},
         "spec": {"scaleTargetRef": reference},
@@ -124,6 +135,14 @@ def test_an_owner_is_told_with_ours_and_what_to_do() -> None:
             [registration(CUSTOM, "default/ack-alibaba-cloud-metrics-adapter-custom-service")],
             [f"{CUSTOM} belongs to default/"],
         ),
+        ([registration(CUSTOM, ADAPTER_SERVICE, "ack-alibaba-cloud-metrics-adapter")], []),
+        (
+            [registration(CUSTOM, ADAPTER_SERVICE, "by-hand")],
+            [
+                f"{CUSTOM} belongs to {ADAPTER_SERVICE} (Helm release by-hand), and the adapter of this stack, Helm "
+                "release ack-alibaba-cloud-metrics-adapter, serves the same"
+            ],
+        ),
     ],
 )
 def test_only_another_owner_of_a_metrics_api_is_told(registrations: list[Any], beginnings: list[str]) -> None:
@@ -165,11 +184,15 @@ def test_another_autoscaler_is_told_with_ours_and_what_to_do() -> None:
         (HPA, scaler("bert-gpu"), False),
         (HPA, scaler("before-a-rename", stack="ackgpu/dev"), False),
         (HPA, scaler("of-another-team", stack="ackgpu/other"), True),
+        (HPA, scaler("bert-gpu", "before-a-rename", stack="ackgpu/dev"), False),
         (HPA, scaler("bert-cpu", "other"), False),
         (HPA, scaler("bert-cpu", kind="StatefulSet"), False),
         (HPA, {**BERT_CPU, "metadata": {"name": "bert-cpu", "namespace": "other"}}, False),
         (SCALED_OBJECT, scaler("bert-gpu"), True),
+        (SCALED_OBJECT, scaler("bert", kind=NO_KIND), True),
         (SCALED_OBJECT, scaler("bert", kind=None), True),
+        (SCALED_OBJECT, scaler("bert", kind=""), True),
+        (SCALED_OBJECT, {**BERT_CPU, "spec": {"scaleTargetRef": "bert"}}, False),
         (SCALED_OBJECT, {**BERT_CPU, "spec": {}}, False),
         (CRON_HPA, scaler("nightly"), True),
         (CRON_HPA, scaler("nightly", "bert-gpu", kind="HorizontalPodAutoscaler"), False),
@@ -179,6 +202,45 @@ def test_only_another_autoscaler_of_the_same_deployment_is_told(kind: Any, found
     sentences = list(other_autoscalers([BERT], {kind: [found]}, "ackgpu/dev"))
     assert [kind.kind in sentence for sentence in sentences] == ([True] if told else [])
     assert all(("let it point at the HPA" in sentence) == (kind is CRON_HPA) for sentence in sentences)
+
+
+@pytest.mark.case("C5")
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            scaler("bert-gpu", "other"),
+            "HorizontalPodAutoscaler demo/bert-gpu scales Deployment demo/other, and the HPA of this stack for "
+            "Deployment demo/bert has the same name. Delete the other (`kubectl delete horizontalpodautoscalers "
+            "bert-gpu -n demo`), or give the service another autoscaler.name.",
+        ),
+        (
+            scaler("bert-gpu", kind="StatefulSet"),
+            "HorizontalPodAutoscaler demo/bert-gpu scales StatefulSet demo/bert, and the HPA of this stack for "
+            "Deployment demo/bert has the same name. Delete the other (`kubectl delete horizontalpodautoscalers "
+            "bert-gpu -n demo`), or give the service another autoscaler.name.",
+        ),
+        (
+            scaler("bert-gpu", stack="ackgpu/other"),
+            "HorizontalPodAutoscaler demo/bert-gpu of stack ackgpu/other scales Deployment demo/bert, and the HPA of "
+            "this stack for Deployment demo/bert has the same name. Delete the other (`kubectl delete "
+            "horizontalpodautoscalers bert-gpu -n demo`), or give the service another autoscaler.name; where "
+            "ackgpu/other is an earlier name of this stack, keep it with `kubectl annotate hpa bert-gpu -n demo "
+            "--overwrite ackgpu/stack=ackgpu/dev`.",
+        ),
+    ],
+)
+def test_an_hpa_of_our_name_that_is_not_ours_is_told(found: dict[str, Any], sentence: str) -> None:
+    assert list(other_autoscalers([BERT], {HPA: [found]}, "ackgpu/dev")) == [sentence]
+
+
+@pytest.mark.case("C5")
+@pytest.mark.parametrize("owners", [None, [], [{"kind": "Team", "name": "a"}]])
+def test_an_hpa_that_no_scaled_object_made_is_told_whatever_its_owners(owners: Any) -> None:
+    found = {**BERT_CPU, "metadata": {**BERT_CPU["metadata"], "ownerReferences": owners}}
+    scalers = {HPA: [found], SCALED_OBJECT: [scaler("theirs", "other")]}
+    [sentence] = other_autoscalers([BERT], scalers, "ackgpu/dev")
+    assert sentence.startswith("HorizontalPodAutoscaler demo/bert-cpu ")
 
 
 @pytest.mark.case("C5")
@@ -192,10 +254,23 @@ def test_of_a_scaled_object_and_its_hpa_the_first_is_told() -> None:
     assert sentence.startswith("HorizontalPodAutoscaler demo/keda-hpa-bert "), "where the other can't be listed"
 
 
+def access(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> str:
+    """A kubeconfig."""
+    content = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    return yaml.safe_dump(content)
+
+
+EMPTY: dict[str, Any] = {REGISTRATIONS: {"items": []}, HPAS: {"items": []}}
+
+
 def look(answers: dict[str, Any], *, preview: bool = True) -> Recorder:
     """The program, before a cluster that answers."""
-    empty: dict[str, Any] = {REGISTRATIONS: {"items": []}, HPAS: {"items": []}}
-    with running({**empty, **answers}) as cluster:
+    with running({**EMPTY, **answers}) as cluster:
         return run_program(config(), Recorder(kubeconfig=cluster.kubeconfig, preview=preview))
 
 
@@ -226,9 +301,10 @@ def test_a_cluster_without_the_definitions_of_others_passes(caplog: pytest.LogCa
 
 def test_what_the_credential_may_not_list_is_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    look({HPAS: (403, {"message": "no"})})
+    look({path: (403, {"message": "no"}) for path in (REGISTRATIONS, HPAS)})
     assert caplog.messages == [
-        f"whether others own what this stack needs is not known in full: {HPAS} can't be listed."
+        f"whether others own what this stack needs is not known in full: {path} can't be listed."
+        for path in (REGISTRATIONS, HPAS)
     ]
 
 
@@ -238,6 +314,8 @@ def test_what_the_credential_may_not_list_is_told(caplog: pytest.LogCaptureFixtu
         ((401, {"message": "Unauthorized"}), r"refuses the credential \(401\): get a new kubeconfig"),
         ((500, {"message": "etcd"}), "answers 500"),
         ("<html>", "gives an answer that is not a list of Kubernetes objects"),
+        ("[]", "gives an answer that is not a list of Kubernetes objects"),
+        ("[" * 100_000, "gives an answer that is not a list of Kubernetes objects"),
     ],
 )
 def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
@@ -256,11 +334,17 @@ def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
         (None, r"at 127\.0\.0\.1 can't be reached \(.*refused\)"),
         ("no: kubeconfig", "has a kubeconfig without a server"),
         ("[", "has a kubeconfig without a server"),
-        (
-            "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: "
-            "{server: 'https://127.0.0.1:1', certificate-authority-data: c2VjcmV0}}], users: [{name: u, user: {}}]}",
-            "or with a certificate that can't be read",
-        ),
+        ("[" * 2_000, "has a kubeconfig without a server"),
+        ("- c2VjcmV0: c2VjcmV0: [", "has a kubeconfig without a server"),
+        (access({"server": None}), "has a kubeconfig without a server"),
+        (access({"server": 6443}), "has a kubeconfig without a server"),
+        (access({"server": "https://127.0.0.1:c2VjcmV0"}), "has a kubeconfig without a server"),
+        (access({"server": "c2VjcmV0"}), "has a kubeconfig whose server is not a URL"),
+        (access({"certificate-authority-data": "c2VjcmV0"}), "or with a certificate that can't be read"),
+        *[
+            (access({}, {"token": token}), "whose token has a line break or another character that can't be sent")
+            for token in ("c2VjcmV0\n", "c2Vj\ncmV0 c2VjcmV0", "c2VjcmV0\u00fc", ["c2VjcmV0"], 7)
+        ],
     ],
 )
 def test_a_cluster_that_cannot_be_reached_stops_up_alone(
@@ -274,3 +358,129 @@ def test_a_cluster_that_cannot_be_reached_stops_up_alone(
         run_program(config(), Recorder(kubeconfig=kubeconfig or gone))
     assert len(caplog.messages) == 1
     assert "c2VjcmV0" not in str(failure.value) + caplog.text
+
+
+@pytest.mark.parametrize("items", [None, ["text"], [{"metadata": {"name": "a"}}], [{"spec": {}}]])
+def test_what_is_no_object_is_passed_over(items: Any, caplog: pytest.LogCaptureFixture) -> None:
+    look({REGISTRATIONS: {"items": items}, HPAS: {"items": items}})
+    assert caplog.messages == []
+
+
+def test_each_namespace_is_asked_with_the_credential() -> None:
+    of_others = {HPAS.replace("demo", namespace): {"items": [scaler(namespace)]} for namespace in ("a", "b")}
+    with running({**EMPTY, **of_others}) as cluster:
+        sight = preflight.look(cluster.kubeconfig, ["a", "b"])
+    assert [one["metadata"]["name"] for one in sight.scalers[HPA]] == ["a", "b"]
+    assert set(cluster.authorizations.values()) == {"Bearer t"}
+
+
+def test_an_empty_token_is_none() -> None:
+    with running(EMPTY) as cluster:
+        preflight.look(access({"server": cluster.host}, {"token": ""}), ["demo"])
+    assert set(cluster.authorizations.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "part"),
+    [
+        ({"certificate-authority": "/ca.pem"}, {}, "certificate-authority"),
+        ({"tls-server-name": "c2VjcmV0"}, {}, "tls-server-name"),
+        ({"proxy-url": "http://c2VjcmV0@proxy"}, {}, "proxy-url"),
+        ({}, {"client-certificate": "/c.pem", "client-key": "/k.pem"}, "client-certificate"),
+        ({}, {"tokenFile": "/token"}, "tokenFile"),
+        ({}, {"exec": {"command": "login", "args": ["c2VjcmV0"]}}, "exec"),
+        ({}, {"username": "admin", "password": "c2VjcmV0"}, "username"),
+    ],
+)
+def test_a_kubeconfig_that_the_provider_alone_supports_is_told_and_stops_nothing(
+    cluster: dict[str, Any], user: dict[str, Any], part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = run_program(config(), Recorder(kubeconfig=access(cluster, user)))
+    assert program.of_type("kubernetes:helm.sh/v3:Release")
+    assert caplog.messages == [
+        "whether others own what this stack needs is not known, since the cluster has a kubeconfig with "
+        f"{part}, which this look does not use."
+    ]
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_the_proxy_is_asked(scheme: str, proxied: pytest.MonkeyPatch) -> None:
+    server = "http://cluster.invalid"
+    with running({f"{server}{path}": answer for path, answer in EMPTY.items()}) as proxy:
+        proxied.setenv("http_proxy", proxy.host.replace("http://", scheme))
+        preflight.look(access({"server": server}), ["demo"])
+    assert f"{server}{HPAS}" in proxy.requests
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "phrase"),
+    [
+        ("socks5://u:c2VjcmV0@localhost:1080", preflight.UnsupportedError, "^is behind a SOCKS proxy"),
+        ("ftp://u:c2VjcmV0@localhost:1", preflight.UnreachableError, "^is behind a proxy whose address in HTTPS_PROXY"),
+        ("http://u@localhost:c2VjcmV0", preflight.UnreachableError, "^is behind a proxy whose address in HTTPS_PROXY"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_told(
+    address: str, error: type[Exception], phrase: str, proxied: pytest.MonkeyPatch
+) -> None:
+    proxied.setenv("https_proxy", address)
+    with pytest.raises(error, match=phrase) as failure:
+        preflight.look(access({}), ["demo"])
+    assert "c2VjcmV0" not in str(failure.value)
+
+
+AUTHORITY = CertificateAuthority("cluster")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCluster]:
+    """A cluster over TLS that asks for a certificate of its authority."""
+    folder = tmp_path_factory.mktemp("server")
+    AUTHORITY.issue("server", hosts=["127.0.0.1"]).write(folder, "server")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "server.crt", folder / "server.key")
+    tls.load_verify_locations(cadata=AUTHORITY.certificate.decode())
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with running(EMPTY, tls) as cluster:
+        yield cluster
+
+
+def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
+    secured: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def spy(self: ssl.SSLContext, pair: Path) -> None:
+        modes.append(stat.S_IMODE(pair.stat().st_mode))
+        load(self, pair)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
+    user = client_certificate_user(AUTHORITY.issue("admin"))
+    before = os.umask(0)
+    try:
+        preflight.look(kubeconfig(secured.host, AUTHORITY.certificate, user).decode(), ["demo"])
+    finally:
+        os.umask(before)
+    assert modes == [0o600]
+
+
+@pytest.mark.parametrize("user", [{}, client_certificate_user(CertificateAuthority("another").issue("admin"))])
+def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
+    with pytest.raises(preflight.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
+        preflight.look(kubeconfig(secured.host, AUTHORITY.certificate, user).decode(), ["demo"])
+
+
+def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
+    user = client_certificate_user(AUTHORITY.issue("admin"))
+    with pytest.raises(preflight.UnreachableError, match="certificate verify failed"):
+        preflight.look(kubeconfig(secured.host, CertificateAuthority("another").certificate, user).decode(), ["demo"])
+    preflight.look(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])

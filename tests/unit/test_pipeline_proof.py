@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
 from typing import Any
 
 import pulumi
@@ -9,6 +11,7 @@ import pytest
 
 from tests.unit.fake_cluster import CUSTOM, HPA, VALUES, FakeCluster, Script, healthy, hpa, running
 from tests.unit.program import Recorder, run_program, stack_config
+from verify.proof import NotProvenError, wait_until_proven
 
 
 def up(cluster: FakeCluster, wait: str = "1s", **recorder: Any) -> Recorder:
@@ -43,3 +46,25 @@ def test_no_metric_is_asked_for_at_preview_or_without_a_wait(wait: str, preview:
     with running({**healthy(), VALUES: {"items": []}}) as cluster:
         up(cluster, wait, preview=preview)
     assert [path for path in cluster.requests if path == HPA or path.startswith(CUSTOM)] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "spoilt", "sentence"),
+    [
+        ("token: t", 'token: "c2VjcmV0\\n"', "The cluster at {host} can't be asked with this kubeconfig, "),
+        ("token: t", 'token: "c2VjcmV0\\u0142"', "The cluster at {host} can't be asked with this kubeconfig, "),
+        ("token: t", "token: t: c2VjcmV0", "The kubeconfig of the cluster can't be used."),
+        ("token: t", "client-certificate: /c2VjcmV0", "The kubeconfig of the cluster can't be used."),
+        ("clusters:", "c2VjcmV0:", "The kubeconfig of the cluster can't be used."),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_told_without_its_content(found: str, spoilt: str, sentence: str) -> None:
+    with running(healthy()) as cluster:
+        kubeconfig = cluster.kubeconfig.replace(found, spoilt)
+        # The loader looks for a certificate where there is TLS.
+        if "certificate" in spoilt:
+            kubeconfig = kubeconfig.replace("http:", "https:")
+        with pytest.raises(NotProvenError) as failure:
+            asyncio.run(wait_until_proven(cluster.outputs, kubeconfig, 0, print))
+    assert str(failure.value).startswith(sentence.format(host=cluster.host))
+    assert "c2VjcmV0" not in "".join(traceback.format_exception(failure.value))

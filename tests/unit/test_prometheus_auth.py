@@ -61,6 +61,14 @@ def test_the_release_has_the_header_as_a_secret(auth: dict[str, str], expected: 
     assert not [secret for secret in (SECRET, HEADER, "token-of-an-instance") if secret in shown]
 
 
+def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> None:
+    url = "http://prometheus/token-of-an-instance"
+    args = MetricsAdapterArgs(
+        chart="c", prometheus_url=url, prometheus_authorization=HEADER, rules=[], relist_interval="1m"
+    )
+    assert repr(args) == "MetricsAdapterArgs(chart='c', rules=[], relist_interval='1m')"
+
+
 @pytest.mark.case("F5")
 def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
     def foreign() -> None:

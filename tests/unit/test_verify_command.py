@@ -106,6 +106,10 @@ def no_kubeconfig(machine: Machine) -> None:
     machine.kubeconfig.unlink()
 
 
+def spoilt_token(machine: Machine) -> None:
+    machine.kubeconfig.write_text(machine.kubeconfig.read_text().replace("token: t", 'token: "c2VjcmV0\\n"'))
+
+
 def kubeconfig(content: str) -> Any:
     return lambda machine: machine.kubeconfig.write_text(content)
 
@@ -122,6 +126,7 @@ def kubeconfig(content: str) -> Any:
         (kubeconfig("a: [b"), [], "No credential for the cluster ("),
         (lambda machine: None, ["--load"], "hey is not on PATH, and --load needs it"),
         (lambda machine: None, [], "can't be reached"),
+        (spoilt_token, [], "can't be asked with this kubeconfig, or its answer can't be read: get a new kubeconfig."),
     ],
 )
 def test_what_is_missing_is_one_sentence_and_exit_code_2(
@@ -139,3 +144,4 @@ def test_what_is_missing_is_one_sentence_and_exit_code_2(
     assert captured.out == ""
     [line] = captured.err.splitlines()
     assert sentence in line
+    assert "c2VjcmV0" not in line
