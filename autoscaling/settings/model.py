@@ -79,9 +79,7 @@ def _number(value: object) -> object:
         number = Decimal(str(value))
     except ArithmeticError:
         return value
-    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
-        return value
-    return number if len(number.as_tuple().digits) <= _MOST_DIGITS else value
+    return number if number.is_finite() and len(number.as_tuple().digits) <= _MOST_DIGITS else value
 
 
 def _target(value: object) -> object:
