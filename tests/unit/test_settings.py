@@ -247,3 +247,14 @@ def test_that_a_credential_is_missing_is_told_even_where_others_are_encrypted() 
         parse(config, encrypted=["prometheus"])
     [sentence] = raised.value.faults
     assert sentence.startswith("prometheus.auth.accessKeyId is missing, which prometheus.auth.type basic needs")
+
+
+def test_a_key_in_an_encrypted_map_is_not_shown() -> None:
+    config = changed("budget", {"maxHourlyCost": 1, "hourlyPrices": {"secret": 1}})
+    with pytest.raises(SettingsError, match="hourlyPrices has the key 'secret': "):
+        parse(config)
+    with pytest.raises(
+        SettingsError, match="hourlyPrices has a key that can't be used: an ECS instance type"
+    ) as raised:
+        parse(config, encrypted=["budget"])
+    assert "secret" not in str(raised.value)
