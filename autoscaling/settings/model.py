@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from decimal import Decimal
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -434,7 +435,7 @@ class Settings(_Model):
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""
 
-    @property
+    @cached_property
     def rule_set(self) -> RuleSet:
         """What the program's own rules expose for the services."""
         adapter = self.metrics_adapter
