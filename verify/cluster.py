@@ -109,7 +109,10 @@ class Cluster:
             _preload_content=False,
             _return_http_data_only=True,
         )
-        answer: dict[str, Any] = json.loads(response.data)
+        try:
+            answer: dict[str, Any] = json.loads(response.data)
+        except ValueError:
+            raise BrokenLinkError(f"the answer to {path.partition('?')[0]} is no JSON") from None
         return answer
 
     def api_service(self, name: str) -> client.V1APIService:

@@ -323,6 +323,12 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
     assert "secret-token" not in step.observed
 
 
+def test_an_answer_that_is_no_json_is_a_broken_link() -> None:
+    [step] = [step for step in steps(**{VALUES: "<html>"}) if step.name == VALUES_OF]
+    assert not step.ok
+    assert step.observed.endswith("is no JSON")
+
+
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
