@@ -31,11 +31,6 @@ def _resources() -> dict[str, dict[str, Any]]:
     return resources
 
 
-def is_known(token: str) -> bool:
-    """Whether the schema has the resource type."""
-    return token in _resources()
-
-
 def check(token: str, inputs: dict[str, Any]) -> list[Failure]:
     """What the provider would refuse of the inputs; empty where it accepts them all.
 
