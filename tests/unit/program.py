@@ -69,6 +69,8 @@ class Recorder(pulumi.runtime.Mocks):
     """What a look at the cluster sees where there is none."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
+    platform_outputs: dict[str, Any] = field(default_factory=dict)
+    """What a stack that is named as the platform exports."""
     registrations: list[Registration] = field(default_factory=list)
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
@@ -77,6 +79,8 @@ class Recorder(pulumi.runtime.Mocks):
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         computed: dict[str, Any] = {}
+        if args.typ == "pulumi:pulumi:StackReference":
+            return args.name, {"name": args.inputs["name"], "outputs": self.platform_outputs}
         if args.typ == "pulumi:providers:alicloud":
             self.cluster_region = self.cluster_region or args.inputs["region"]
         elif args.typ == "alicloud:cs/nodePool:NodePool":
