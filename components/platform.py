@@ -13,7 +13,7 @@ import pulumi_kubernetes as kubernetes
 from autoscaling.outputs import metric_resources
 from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
-from components.cluster import AckCluster, AckClusterArgs
+from components.cluster import AckCluster, AckClusterArgs, credential_minutes
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.preflight import no_other_owners
@@ -43,12 +43,7 @@ class Platform:
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    cluster_args = AckClusterArgs(
-        cluster_id=str(settings.cluster.id),
-        region=settings.region,
-        autoscaling_api=settings.cluster.autoscaling_api,
-        preflight=no_other_owners(settings.services),
-    )
+    cluster_args = AckClusterArgs.of(settings.cluster, settings.region, no_other_owners(settings.services))
     cluster = AckCluster("cluster", cluster_args, cloud)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
@@ -90,9 +85,12 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     )
     exported = known.apply(lambda outputs: outputs["platform"])
     region = exported.apply(lambda one: one["region"])
+    way_in = exported.apply(lambda one: one.get("cluster", {}))
     cluster_args = AckClusterArgs(
         cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
         region=region,
+        api_endpoint=way_in.apply(lambda one: one.get("apiEndpoint", "internet")),
+        temporary_minutes=way_in.apply(lambda one: credential_minutes(one.get("temporaryCredential"))),
         preflight=no_other_owners(settings.services, installs_adapter=False),
     )
     cluster = AckCluster("cluster", cluster_args, _account(region))

@@ -49,7 +49,7 @@ def serve(layout: Layout, tools: Path) -> None:
         RehearsalError: something could not be started or ended by itself.
     """
     settings = rehearsed_settings(layout.checkout)
-    cluster_id, region = str(settings.cluster.id), settings.region
+    cluster_id, region = settings.cluster.id, settings.region
     require_free_ports(layout.address, dataclasses.asdict(PORTS))
     require_free_ports(layout.intranet_address, {"api_server": PORTS.api_server})
     with contextlib.ExitStack() as ending:
