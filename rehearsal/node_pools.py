@@ -99,6 +99,7 @@ class NodePools:
         }
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "64"}
         if instance_type:
+            capacity |= _general(instance_type)
             capacity |= {resource: str(amount) for resource, amount in offered(instance_type, pool.labels).items()}
             labels |= {
                 MODEL_LABEL: instance_type.gpu_model.replace(" ", "-"),
@@ -112,6 +113,12 @@ class NodePools:
     async def _delete(self, node: Object) -> None:
         with contextlib.suppress(client.ApiException):
             await asyncio.to_thread(self._cluster.core.delete_node, node["metadata"]["name"])
+
+
+def _general(instance_type: InstanceType) -> dict[str, str]:
+    """CPUs and memory where the table has them; what ACK keeps for the node's own processes is not taken off."""
+    cpu = {"cpu": f"{instance_type.vcpus:g}"} if instance_type.vcpus else {}
+    return cpu | ({"memory": f"{instance_type.memory_gib:g}Gi"} if instance_type.memory_gib else {})
 
 
 def kwok_node(

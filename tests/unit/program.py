@@ -48,6 +48,8 @@ class Registration:
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
+    replace_on_changes: tuple[str, ...]
+    retain_on_delete: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
 
@@ -176,6 +178,8 @@ class _Monitor(MockMonitor):
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
+                replace_on_changes=tuple(request.replaceOnChanges),
+                retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )
