@@ -27,6 +27,8 @@ class GpuNodePoolArgs:
     # or: between these the cluster's autoscaler decides
     limits: PoolLimits | None = None
     card_mode: CardModeName = "exclusive"
+    # an adopted pool stays when the stack is destroyed
+    retain_on_delete: bool = False
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class GpuNodePoolArgs:
             size=pool.size,
             limits=pool.autoscaling,
             card_mode=pool.card_mode,
+            retain_on_delete=pool.retain_on_delete,
         )
 
     def __post_init__(self) -> None:
@@ -84,6 +87,7 @@ class GpuNodePool(pulumi.ComponentResource):
                 parent=self,
                 # The autoscaler owns the number.
                 ignore_changes=["desiredSize"] if args.limits else None,
+                retain_on_delete=args.retain_on_delete,
             ),
         )
 

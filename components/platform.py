@@ -64,6 +64,8 @@ def own_platform(settings: Settings) -> Platform:
         prometheus_authorization=settings.prometheus.auth.authorization,
         rules=settings.adapter_rules,
         relist_interval=settings.metrics_adapter.relist_interval,
+        values=settings.metrics_adapter.values,
+        retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
     return Platform(
