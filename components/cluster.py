@@ -18,8 +18,8 @@ from components.preflight import Preflight
 class AckClusterArgs:
     """Which cluster to adopt."""
 
-    cluster_id: str
-    region: str
+    cluster_id: pulumi.Input[str]
+    region: pulumi.Input[str]
     # version of the HPAs' API
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
     # looks at what is in the cluster before anything is created
@@ -45,8 +45,14 @@ class AckCluster(pulumi.ComponentResource):
     def __init__(self, name: str, args: AckClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:AckCluster", name, None, opts)
         invoke = pulumi.InvokeOutputOptions(parent=self)
-        found = alicloud.cs.get_clusters_output(ids=[args.cluster_id], enable_details=True, opts=invoke)
-        cluster = found.clusters.apply(lambda clusters: _usable(clusters, args))
+        wanted, region = pulumi.Output.from_input(args.cluster_id), pulumi.Output.from_input(args.region)
+        found = alicloud.cs.get_clusters_output(ids=wanted.apply(lambda one: [one]), enable_details=True, opts=invoke)
+        # Not Output.all: it turns the SDK's classes into plain dictionaries.
+        cluster: pulumi.Output[alicloud.cs.outputs.GetClustersClusterResult] = wanted.apply(
+            lambda one: region.apply(
+                lambda where: found.clusters.apply(lambda clusters: _usable(clusters, one, where, args.autoscaling_api))
+            )
+        )
         found_id = cluster.apply(lambda one: one.cluster_id)
         self.vswitch_ids = cluster.apply(lambda one: list(one.vswitch_ids))
         credential = alicloud.cs.get_cluster_credential_output(cluster_id=found_id, opts=invoke)
@@ -65,35 +71,38 @@ class AckCluster(pulumi.ComponentResource):
 
 
 def _usable(
-    clusters: list[alicloud.cs.outputs.GetClustersClusterResult], args: AckClusterArgs
+    clusters: list[alicloud.cs.outputs.GetClustersClusterResult],
+    cluster_id: str,
+    region: str,
+    autoscaling_api: Literal["v2", "v2beta1"],
 ) -> alicloud.cs.outputs.GetClustersClusterResult:
-    cluster = next((one for one in clusters if one.cluster_id == args.cluster_id), None)
+    cluster = next((one for one in clusters if one.cluster_id == cluster_id), None)
     if cluster is None:
         raise pulumi.RunError(
-            f"cluster.id is {args.cluster_id!r}, and the account has no such cluster in {args.region}: "
+            f"cluster.id is {cluster_id!r}, and the account has no such cluster in {region}: "
             "check cluster.id and region, and that the credentials are of the account that owns it."
         )
-    if cluster.region_id and cluster.region_id != args.region:
+    if cluster.region_id and cluster.region_id != region:
         raise pulumi.RunError(
-            f"cluster {args.cluster_id} is in {cluster.region_id}, and region is {args.region}: set region to "
+            f"cluster {cluster_id} is in {cluster.region_id}, and region is {region}: set region to "
             f"{cluster.region_id}."
         )
     if cluster.state != "running":
         raise pulumi.RunError(
-            f"cluster {args.cluster_id} is {cluster.state}, and only a running cluster can be used: wait or repair it."
+            f"cluster {cluster_id} is {cluster.state}, and only a running cluster can be used: wait or repair it."
         )
     version = re.match(r"1\.(\d+)", cluster.current_version)
-    oldest, newest = KUBERNETES_MINORS[args.autoscaling_api]
+    oldest, newest = KUBERNETES_MINORS[autoscaling_api]
     if version and int(version[1]) < oldest:
         raise pulumi.RunError(
-            f"cluster {args.cluster_id} runs Kubernetes {cluster.current_version}, and autoscaling/"
-            f"{args.autoscaling_api} is served from 1.{oldest}: upgrade the cluster, or set cluster.autoscalingApi to "
+            f"cluster {cluster_id} runs Kubernetes {cluster.current_version}, and autoscaling/"
+            f"{autoscaling_api} is served from 1.{oldest}: upgrade the cluster, or set cluster.autoscalingApi to "
             "v2beta1."
         )
     if version and newest is not None and int(version[1]) > newest:
         raise pulumi.RunError(
-            f"cluster {args.cluster_id} runs Kubernetes {cluster.current_version}, and autoscaling/"
-            f"{args.autoscaling_api} was served up to 1.{newest}: set cluster.autoscalingApi to v2."
+            f"cluster {cluster_id} runs Kubernetes {cluster.current_version}, and autoscaling/"
+            f"{autoscaling_api} was served up to 1.{newest}: set cluster.autoscalingApi to v2."
         )
     return cluster
 

@@ -63,7 +63,7 @@ class Sight:
     """What the credential may not list."""
 
 
-def no_other_owners(services: Sequence[Service]) -> Preflight:
+def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = True) -> Preflight:
     """A look that refuses a cluster with an adapter or an autoscaler of others in the place of ours.
 
     Where the cluster can't be reached a preview warns and goes on, as the Kubernetes provider's does; `up` fails,
@@ -71,8 +71,9 @@ def no_other_owners(services: Sequence[Service]) -> Preflight:
 
     Args:
         services: what the stack scales.
+        installs_adapter: whether the adapter is this stack's, and not that of a platform it uses.
     """
-    scaled = [Scaled(one.namespace, one.name, one.autoscaler_name) for one in services]
+    scaled = [Scaled(one.namespace, one.object_name, one.autoscaler_name) for one in services]
 
     async def check(kubeconfig: str) -> str:
         try:
@@ -90,8 +91,9 @@ def no_other_owners(services: Sequence[Service]) -> Preflight:
         ]
         if faults:
             raise pulumi.RunError("\n".join(["nothing was changed:", *faults]))
-        for warning in adapter_of_unknown_origin(sight.registrations, sight.scalers, stack_name()):
-            pulumi.log.warn(warning)
+        if installs_adapter:
+            for warning in adapter_of_unknown_origin(sight.registrations, sight.scalers, stack_name()):
+                pulumi.log.warn(warning)
         return kubeconfig
 
     return check

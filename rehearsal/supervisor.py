@@ -47,7 +47,7 @@ def serve(layout: Layout, tools: Path) -> None:
         RehearsalError: something could not be started or ended by itself.
     """
     settings = rehearsed_settings(layout.checkout)
-    cluster_id, region = settings.cluster.id, settings.region
+    cluster_id, region = str(settings.cluster.id), settings.region
     require_free_ports(layout.address, dataclasses.asdict(PORTS))
     with contextlib.ExitStack() as ending:
         ending.callback(shutil.rmtree, layout.cloud, ignore_errors=True)

@@ -12,7 +12,14 @@ from autoscaling.settings.cross_checks import findings
 from autoscaling.settings.faults import Fault, faults_of, without_faults
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import Settings
-from autoscaling.settings.model_keys import aliases, within
+from autoscaling.settings.model_keys import aliases, field_of, within
+from autoscaling.settings.platform_stack import (
+    PLATFORM_KEYS,
+    foreign_keys,
+    is_unset,
+    uses_a_platform,
+    with_stand_ins,
+)
 from autoscaling.settings.prometheus_checks import plain_secrets
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
@@ -44,7 +51,8 @@ def parse_config(
     Raises:
         SettingsError: with one sentence for each fault.
     """
-    values = setting_values(config, project)
+    # Pulumi.yaml gives the engine an empty value for what a stack may leave out.
+    values = {key: value for key, value in setting_values(config, project).items() if not _left_out(key, value)}
     strange = strangers(config, list(aliases(Settings)), project)
     unknown = {*unknown, *(meant for meant in strange.values() if meant not in values)}
     try:
@@ -70,6 +78,10 @@ def parse(
         SettingsError: with one sentence for each fault.
     """
     faults: list[Fault] = []
+    foreign: list[str] = []
+    if uses_a_platform(values):
+        foreign = list(foreign_keys(values))
+        values, unknown = with_stand_ins(values), {*unknown, *PLATFORM_KEYS}
     try:
         settings = Settings.model_validate(dict(values))
     except ValidationError as error:
@@ -83,13 +95,13 @@ def parse(
         try:
             settings = Settings.model_validate(without_faults(values, faults))
         except ValidationError:
-            raise SettingsError(known) from None
+            raise SettingsError([*foreign, *known]) from None
     else:
         known = []
     doubtful = [*(fault.key for fault in faults), *unknown]
     found = [one for one in findings(settings) if one.severity == "error"]
     found += plain_secrets(settings, encrypted) if encrypted is not None else []
-    sentences = [*known, *(_shown(one, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
+    sentences = [*foreign, *known, *(_shown(one, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
     if sentences:
         raise SettingsError(sentences)
     return settings
@@ -103,8 +115,15 @@ def warnings(settings: Settings, *, encrypted: Collection[str] = (), unknown: Co
         encrypted: as for `parse`.
         unknown: as for `parse`.
     """
+    if settings.platform:
+        unknown = {*unknown, *PLATFORM_KEYS}
     found = (one for one in findings(settings) if one.severity == "warning")
     return [_shown(one, encrypted) for one in found if not _touches(one.keys, unknown)]
+
+
+def _left_out(key: str, value: Any) -> bool:
+    field = field_of(Settings, key)
+    return field is not None and is_unset(value) and (field.is_required() or field.default is None)
 
 
 def _touches(keys: Collection[str], others: Collection[str]) -> bool:

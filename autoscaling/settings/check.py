@@ -57,7 +57,8 @@ def summary(checked: Checked) -> str:
     settings = checked.settings
     count = len(settings.services)
     pods = sum(service.autoscaler.max_replicas for service in settings.services)
-    return f"ok, {count} service{'' if count == 1 else 's'} of at most {pods} pods in {settings.region}"
+    where = f"on the platform of {settings.platform}" if settings.platform else f"in {settings.region}"
+    return f"ok, {count} service{'' if count == 1 else 's'} of at most {pods} pods {where}"
 
 
 def _at(stack: StackFile, line: int | None, sentence: str) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from autoscaling.exposed_name import name_of_rule
+from autoscaling.settings.cluster_checks import cluster_findings
 from autoscaling.settings.extra_rule_checks import extra_rule_findings
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpu_findings
@@ -16,6 +17,7 @@ from autoscaling.settings.prometheus_checks import prometheus_findings
 
 def findings(settings: Settings) -> Iterator[Finding]:
     """Every fault between the settings, and every warning."""
+    yield from cluster_findings(settings)
     yield from gpu_findings(settings)
     yield from _unique_names(settings)
     yield from _relist_interval(settings)

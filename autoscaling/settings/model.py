@@ -22,6 +22,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     SecretStr,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -83,6 +84,11 @@ def _number(value: object) -> object:
     return number if number.is_finite() and len(number.as_tuple().digits) <= _MOST_DIGITS else value
 
 
+def _quantity(value: object) -> object:
+    # YAML reads 2 and 0.5 as numbers.
+    return value if isinstance(value, bool) or not isinstance(value, int | float) else f"{value:g}"
+
+
 def _target(value: object) -> object:
     if isinstance(value, str) and not _is_number(value):
         raise PydanticCustomError(
@@ -135,6 +141,28 @@ _WAIT = DurationForm(
 )
 _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 _PATH = Form(r"/.*", "a path starts with /, such as /predict?query=Music")
+_CREDENTIAL = DurationForm(
+    _DURATION, "a duration such as 60m, from 15m to 4320m (three days), is expected", 15 * 60, 4320 * 60
+)
+_DRIVER_VERSION = Form(r"[0-9]{3}(\.[0-9]{1,3}){1,2}", "a driver version looks like 550.144.03")
+_DRAIN_TIME = DurationForm(_DURATION, "a duration such as 5s or 1m, of at most 10m, is expected", 0, 10 * 60)
+_KUBERNETES_VERSION = Form(
+    r"1\.[0-9]{1,3}\.[0-9]{1,3}-aliyun\.[0-9]{1,3}", "ACK writes a version such as 1.35.2-aliyun.1"
+)
+_ZONE = Form(r"[a-z]+-[a-z0-9-]+", "a zone looks like cn-hangzhou-h")
+_CIDR = Form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}", "an IPv4 CIDR block looks like 10.0.0.0/16")
+_VSWITCH = Form(r"vsw-[a-z0-9-]+", "the id of a vSwitch looks like vsw-bp1abc")
+_CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "a number of CPUs such as 2, 0.5 or 500m is expected")
+_MEMORY = Form(r"[0-9]{1,9}(Ki|Mi|Gi)", "an amount of memory such as 512Mi or 4Gi is expected")
+_TAINT_KEY = Form(
+    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    "the key of a taint looks like gpu or example.com/gpu",
+)
+_LABEL_VALUE = Form(
+    r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?",
+    "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, are expected",
+)
+_VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "an environment variable has letters, digits and '_', such as MODEL_NAME")
 
 
 def duration_seconds(text: str) -> int:
@@ -178,11 +206,51 @@ class _Model(BaseModel):
     )
 
 
-class Cluster(_Model):
-    """The ACK cluster, which exists already."""
+class SystemPool(_Model):
+    """CPU nodes of a new cluster for all that needs no GPU, such as the adapter and CoreDNS."""
 
-    id: Annotated[Text, Field(examples=["c0"])]
-    """Id of the cluster."""
+    instance_types: Annotated[list[InstanceTypeName], Field(min_length=1, max_length=10)] = ["ecs.g7.xlarge"]
+    """ECS instance types of the CPU nodes."""
+    size: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LIMITS_MAX_NODES)] = 2
+    """Number of CPU nodes."""
+
+
+class ClusterCreation(_Model):
+    """A new managed cluster with Terway, in a VPC of its own or in vSwitches that are there."""
+
+    name: Name = "ackgpu"
+    """Name of the cluster and of its VPC."""
+    version: Annotated[str, _KUBERNETES_VERSION] | None = None
+    """Kubernetes version, such as 1.35.2-aliyun.1; by default the newest that ACK offers when it is created."""
+    spec: Literal["ack.pro.small", "ack.standard"] = "ack.pro.small"
+    """Edition of the cluster: sharing of cards needs Pro."""
+    zones: Annotated[list[Annotated[str, _ZONE]], Field(min_length=1, max_length=3)] | None = None
+    """Zones of a new VPC, three where the region has as many, such as cn-hangzhou-h."""
+    vpc_cidr: Annotated[str, _CIDR] = "10.0.0.0/16"
+    """Addresses of a new VPC, for nodes and pods."""
+    vswitch_ids: Annotated[list[Annotated[str, _VSWITCH]], Field(min_length=1, max_length=5)] | None = None
+    """vSwitches for the nodes in a VPC that exists, instead of `zones`."""
+    pod_vswitch_ids: Annotated[list[Annotated[str, _VSWITCH]], Field(min_length=1, max_length=5)] | None = None
+    """vSwitches for the pods, in the same zones as `vswitchIds`."""
+    service_cidr: Annotated[str, _CIDR] = "172.21.0.0/20"
+    """Addresses of Services; they overlap with nothing else."""
+    system_pool: SystemPool = SystemPool()
+    deletion_protection: bool = True
+    """Whether the cluster and its network refuse to be deleted: set it to false, `pulumi up`, and then they can be."""
+
+
+class Cluster(_Model):
+    """The ACK cluster: one that exists, by its id, or a new one."""
+
+    id: Text | None = None
+    """Id of a cluster that exists, instead of `create`."""
+    create: ClusterCreation | None = None
+    """A new cluster, instead of `id`."""
+    api_endpoint: Literal["internet", "intranet"] = "internet"
+    """By which address of the API server the cluster is reached: `intranet` from inside its VPC only."""
+    temporary_credential: Annotated[str, _CREDENTIAL] | None = None
+    """How long each kubeconfig is valid, such as 60m; by default it is the account's long-lived one, and a second
+    `pulumi up` changes nothing."""
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
     """Version of the HPA's API: `v2` from Kubernetes 1.23, `v2beta1` below."""
 
@@ -203,6 +271,25 @@ class SystemDisk(_Model):
     """Kind of disk."""
     size_gib: Annotated[int, BeforeValidator(_digits), Field(ge=40, le=500, alias="sizeGiB")] = 120
     """Size of the disk."""
+
+
+class Taint(_Model):
+    """What keeps pods without a toleration off the nodes."""
+
+    key: Annotated[str, _TAINT_KEY, Field(examples=["gpu"])]
+    """Key of the taint."""
+    value: Annotated[str, _LABEL_VALUE] = ""
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    """What happens to pods that do not tolerate it."""
+
+
+class Spot(_Model):
+    """Spot instances: cheaper, and taken back by ECS with a warning of five minutes."""
+
+    hourly_price_limits: dict[InstanceTypeName, Amount] = {}
+    """Most that a node of an instance type may cost an hour, in the account's currency; without one the market's
+    price, up to that of a pay-as-you-go instance."""
 
 
 class GpuNodePool(_Model):
@@ -226,6 +313,19 @@ class GpuNodePool(_Model):
     """Whole cards for each pod, a part of a card's memory (`cgpu`; `share` without isolation) and of its computing
     power too (`core_mem`), or MIG instances."""
     system_disk: SystemDisk = SystemDisk()
+    taints: list[Taint] = []
+    """Taints of the nodes; the services' pods tolerate them."""
+    driver_version: Annotated[str, _DRIVER_VERSION] | None = None
+    """NVIDIA driver of the nodes, such as 550.144.03; by default ACK's own for the instance type."""
+    key_name: Text | None = None
+    """SSH key pair of the nodes; by default none, and nobody can log in."""
+    spot: Spot | None = None
+    """Spot instances, such as `{}` for the market's price; by default pay-as-you-go."""
+    warm_gpus: Annotated[int, BeforeValidator(_digits), Field(ge=0, le=1000)] = 0
+    """GPUs that are kept ready by low-priority placeholder pods, which real replicas push out; they cost as much as
+    used ones."""
+    retain_on_delete: bool = False
+    """Whether the pool stays when the stack is destroyed, as one that was adopted does."""
 
 
 class PrometheusAuth(_Model):
@@ -261,6 +361,15 @@ class Prometheus(_Model):
     auth: PrometheusAuth = PrometheusAuth()
 
 
+class MetricUse(_Model):
+    """A metric that the adapter exposes though no service of the stack uses it."""
+
+    name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
+    """One of the metrics below."""
+    aggregation: Aggregation | None = None
+    """How the series of one pod become one value; by default as the table of metrics has it."""
+
+
 class MetricsAdapter(_Model):
     """The adapter's release."""
 
@@ -277,6 +386,12 @@ class MetricsAdapter(_Model):
     """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
     relist_interval: Annotated[str, _RELIST_INTERVAL] = "1m"
     """How often the adapter looks for new series, such as 1m; from twice Prometheus' scrape interval to 20m."""
+    expose: list[MetricUse] = []
+    """Metrics for services of other stacks, besides those that this stack's services use."""
+    values: dict[str, Any] = {}
+    """Further values of the chart, such as `{AlibabaCloudMetricsAdapter: {nodeSelector: {...}}}`."""
+    retain_on_delete: bool = False
+    """Whether the release stays when the stack is destroyed, as one that was adopted does."""
 
 
 class Probe(_Model):
@@ -372,6 +487,9 @@ class Service(_Model):
 
     name: Annotated[Name, _SERVICE_NAME, Field(examples=["service"])]
     """Name of the Deployment; the Service is `<name>-svc`."""
+    formerly: Annotated[Name, _SERVICE_NAME] | None = None
+    """The service's first name, where `name` is another since: its objects keep that one, for Kubernetes renames
+    none."""
     namespace: Name = "default"
     """Namespace of the service."""
     image: Annotated[Text, Field(examples=["image"])]
@@ -392,18 +510,47 @@ class Service(_Model):
     """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
     startup_time: Annotated[str, _STARTUP_TIME] | None = None
     """How long a pod takes to become Ready, such as 90s; no scale-down window may be shorter."""
+    args: list[str] = []
+    """Arguments of the container; by default those of its image."""
+    env: dict[Annotated[str, _VARIABLE], str] = {}
+    """Environment of the container; what is secret belongs into a Kubernetes Secret that the image reads."""
+    cpu: Annotated[
+        str,
+        BeforeValidator(_quantity),
+        _CPU,
+        WithJsonSchema({"type": ["string", "number"], "pattern": f"^({_CPU.pattern})$"}),
+    ] = "1"
+    """CPUs that each pod asks for, such as 2 or 500m."""
+    memory: Annotated[str, _MEMORY] = "2Gi"
+    """Memory that each pod asks for, such as 512Mi or 4Gi."""
+    load_balancer: Literal["internet", "intranet"] = "internet"
+    """Whether the load balancer has a public address, or one of the VPC only."""
+    health_path: Annotated[str, _PATH] | None = None
+    """Path that answers 200 when a pod can serve; by default a pod is Ready when its port is open."""
+    drain_time: Annotated[str, _DRAIN_TIME] = "5s"
+    """How long a pod still serves after it was asked to end, while the load balancer takes it out; `0s`: not at
+    all."""
+    run_as_non_root: bool = False
+    """Whether Kubernetes refuses an image that runs as root."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
+    retain_on_delete: bool = False
+    """Whether Deployment, Service and HPA stay when the stack is destroyed, as adopted ones do."""
+
+    @property
+    def object_name(self) -> str:
+        """Name of the service's Kubernetes objects."""
+        return self.formerly or self.name
 
     @property
     def autoscaler_name(self) -> str:
         """Name of the HPA."""
-        return self.autoscaler.name or f"{self.name}-hpa"
+        return self.autoscaler.name or f"{self.object_name}-hpa"
 
     @property
     def resource_name(self) -> str:
         """Name of the service's components in the stack: no two services of a stack share one."""
-        return self.name if self.namespace == "default" else f"{self.namespace}/{self.name}"
+        return self.object_name if self.namespace == "default" else f"{self.namespace}/{self.object_name}"
 
 
 class Budget(_Model):
@@ -429,8 +576,11 @@ class Settings(_Model):
     prometheus: Prometheus = Prometheus()
     metrics_adapter: MetricsAdapter = MetricsAdapter()
     budget: Budget = Budget()
-    services: Annotated[list[Service], Field(min_length=1, examples=[[{"name": "service", "image": "image"}]])]
-    """The inference services, as a list."""
+    services: Annotated[list[Service], Field(examples=[[{"name": "service", "image": "image"}]])]
+    """The inference services, as a list; `[]` is a platform for services of other stacks."""
+    platform: Text | None = None
+    """Name of another stack, such as `organization/ackgpu/platform`, whose cluster, nodes, Prometheus and adapter the
+    services use; this stack then sets `services` and `waitForMetrics` only."""
     wait_for_metrics: Annotated[str, _WAIT] = "5m"
     """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
     metrics are down."""
@@ -440,6 +590,7 @@ class Settings(_Model):
         """What the program's own rules expose for the services."""
         adapter = self.metrics_adapter
         uses = {(one.name, one.aggregation) for service in self.services for one in service.autoscaler.metrics}
+        uses |= {(one.name, one.aggregation) for one in adapter.expose}
         return RuleSet(
             preset=adapter.rules,
             labels=adapter.labels,

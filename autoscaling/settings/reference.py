@@ -71,12 +71,19 @@ def config_keys() -> str:
         if inner := next(models(field.annotation), None):
             description += f". Keys: {', '.join(aliases(inner))}"
         key: dict[str, Any] = {"description": description}
-        if not field.is_required():
-            # An engine without a default calls for a value.
-            key["default"] = {} if isinstance(field.default, BaseModel) else field.default
+        # Without one the engine calls for a value, before the program can say all that is wrong.
+        key["default"] = _empty(field) if field.is_required() or field.default is None else _engine_default(field)
         keys[f"{PROJECT}:{field.alias}"] = key
     text = yaml.safe_dump(keys, allow_unicode=True, sort_keys=False, width=1000)
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _empty(field: FieldInfo) -> Any:
+    return {} if next(models(field.annotation), None) and get_origin(field.annotation) is not list else ""
+
+
+def _engine_default(field: FieldInfo) -> Any:
+    return {} if isinstance(field.default, BaseModel) else field.default
 
 
 def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
@@ -135,7 +142,9 @@ def _default(field: FieldInfo) -> str:
         return ""
     value = field.default
     if isinstance(value, list):
-        plain = [one.model_dump(by_alias=True, exclude_unset=True) for one in value]
+        plain = [
+            one.model_dump(by_alias=True, exclude_unset=True) if isinstance(one, BaseModel) else one for one in value
+        ]
         value = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=1000).strip()
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 

@@ -15,6 +15,7 @@ from pydantic_core import core_schema
 
 from autoscaling.settings.config_values import PROJECT
 from autoscaling.settings.model import Settings
+from autoscaling.settings.platform_stack import PLATFORM_KEYS
 
 _ENCRYPTED = {
     "type": "object",
@@ -43,7 +44,9 @@ def stack_schema() -> dict[str, Any]:
     model = _converted(Settings.model_json_schema(schema_generator=_Generator))
     settings: dict[str, Any] = model["properties"]
     required: list[str] = model["required"]
-    has_required = {"allOf": [{"anyOf": [{"required": [f"{PROJECT}:{key}"]}, {"required": [key]}]} for key in required]}
+    has_own_platform = {"allOf": [_has(key) for key in required]}
+    of_another = {"allOf": [_has(key) for key in required if key not in PLATFORM_KEYS]}
+    has_required = {"if": _has("platform"), "then": of_another, "else": has_own_platform}
     config = {
         "type": "object",
         "description": f"The stack's configuration. The settings of this program begin with {PROJECT}:.",
@@ -81,6 +84,10 @@ class _Generator(GenerateJsonSchema):
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> dict[str, Any]:
         return {"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?(Mi|Gi)?$"}
+
+
+def _has(key: str) -> dict[str, Any]:
+    return {"anyOf": [{"required": [f"{PROJECT}:{key}"]}, {"required": [key]}]}
 
 
 def _converted(schema: Any) -> Any:

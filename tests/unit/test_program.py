@@ -488,7 +488,7 @@ def test_a_wrong_configuration_registers_nothing_and_names_every_fault() -> None
     recorder = Recorder()
     with pytest.raises(pulumi.RunError) as raised:
         run_program(config, recorder)
-    assert "cluster.id is missing" in str(raised.value)
+    assert "cluster is missing" in str(raised.value)
     assert "prometheus.managedBy is 'me'" in str(raised.value)
     assert [one.type for one in recorder.registrations if one.type != "pulumi:pulumi:Stack"] == []
 

@@ -71,9 +71,9 @@ def test_all_faults_are_told_together() -> None:
     keys = [fault.split(" ")[0].rstrip(":") for fault in faults(config)]
     assert keys == [
         "region",
-        "cluster.id",
         "services[0].image",
         "services[0].autoscaler.metrics[0].target",
+        "cluster",
         "gpuNodePool.instanceTypes",
         "services[0].autoscaler.minReplicas",
     ]

@@ -62,7 +62,21 @@ LIMITS = {"min": 0, "max": 10}
 TYPES = ["ecs.gn6v-c8g1.2xlarge", "ecs.gn6i-c4g1.xlarge"]
 VALUES: tuple[Any, ...] = (
     *(True, 0, 1, 7, 30, 100, "3", "1.5", 0.5, "10Gi", "1m", "30s", "a", "a-b", "/a", None, [], {}),
-    *("cn-beijing", "v2", "exclusive", "cloud_ssd", "addon", "none", "seed", "ack", "max", "Percent"),
+    *(
+        "cn-beijing",
+        "v2",
+        "exclusive",
+        "cloud_ssd",
+        "internet",
+        "2",
+        "512Mi",
+        "addon",
+        "none",
+        "seed",
+        "ack",
+        "max",
+        "Percent",
+    ),
     *(TYPES[1], TYPES, LIMITS, {"instanceTypes": TYPES, "autoscaling": LIMITS}, {"id": "a"}),
     *(SERVICE, [SERVICE], METRIC, [METRIC], METRIC["name"], POLICY, [POLICY]),
 )

@@ -1,0 +1,79 @@
+"""Settings of a stack whose services use the platform of another stack.
+
+It sets its services; the platform stack exports the rest, and both together must pass the same checks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from autoscaling.settings.model import Settings
+
+PLATFORM_KEYS = ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter", "budget")
+"""What a platform stack sets, and a stack with `platform` does not."""
+
+_EXPORTED: Mapping[str, Any] = {
+    "region": True,
+    "cluster": {"autoscaling_api", "api_endpoint", "temporary_credential"},
+    "gpu_node_pool": True,
+    "prometheus": {"scrape_interval"},
+    "metrics_adapter": {"rules", "labels", "extra_rules", "idle_as_zero", "relist_interval", "expose"},
+}
+"""By which services are checked; no secret is among them."""
+
+
+def is_unset(value: Any) -> bool:
+    """Whether a value is what the engine makes of a key that the user did not set."""
+    return value in (None, "", {})
+
+
+def uses_a_platform(values: Mapping[str, Any]) -> bool:
+    """Whether the values are of a stack without a platform of its own."""
+    return not is_unset(values.get("platform"))
+
+
+def foreign_keys(values: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence on each setting that is the platform stack's to make."""
+    for key in PLATFORM_KEYS:
+        if not is_unset(values.get(key)):
+            yield f"{key} is set by the stack that platform names, for all who use it: remove it, or remove platform."
+
+
+def with_stand_ins(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with the models' examples for what the platform stack sets and the models require."""
+    fields = Settings.model_fields.values()
+    examples = {str(one.alias): one.examples[0] for one in fields if one.is_required() and one.examples}
+    own = {key: value for key, value in values.items() if key not in PLATFORM_KEYS}
+    return own | {key: copy.deepcopy(examples[key]) for key in PLATFORM_KEYS if key in examples}
+
+
+def exported_settings(settings: Settings) -> dict[str, Any]:
+    """What a platform stack tells those that use it, as a user would write it."""
+    exported: dict[str, Any] = settings.model_dump(by_alias=True, exclude_unset=True, include=dict(_EXPORTED))
+    return exported
+
+
+def joined(settings: Settings, exported: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
+    """The values of a stack with `platform`, and those of the platform, as those of one stack."""
+    own = settings.model_dump(by_alias=True, exclude_unset=True, include={"services", "wait_for_metrics"})
+    return {**exported, "cluster": {**exported.get("cluster", {}), "id": cluster_id}, **own}
+
+
+def unexposed_metrics(settings: Settings, metric_resources: Sequence[str]) -> Iterator[str]:
+    """A sentence on each metric of a service that the platform's adapter does not expose for pods.
+
+    Args:
+        settings: of the stack.
+        metric_resources: `<resource>/<metric>`, as the platform stack exports them.
+    """
+    exposed = {name.partition("/")[2] for name in metric_resources if name.startswith("pods/")}
+    for index, service in enumerate(settings.services):
+        for position, use in enumerate(service.autoscaler.metrics):
+            if use.exposed_name not in exposed:
+                yield (
+                    f"services[{index}].autoscaler.metrics[{position}] asks for {use.exposed_name}, which the platform "
+                    f"{settings.platform} does not expose for pods: choose one of {', '.join(sorted(exposed))}, or add "
+                    "the metric to metricsAdapter.expose of the platform and run pulumi up there."
+                )

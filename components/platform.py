@@ -1,0 +1,132 @@
+"""What the services of a stack stand on: the stack's own platform, or that of another stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_alicloud as alicloud
+import pulumi_kubernetes as kubernetes
+
+from autoscaling.outputs import metric_resources
+from autoscaling.settings import Settings, SettingsError, parse
+from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
+from components.cluster import AckCluster, AckClusterArgs
+from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from components.preflight import no_other_owners
+from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """A cluster with GPU nodes, and with an adapter that serves their metrics."""
+
+    cluster_id: pulumi.Output[str]
+    kubeconfig: pulumi.Output[str]
+    """A secret."""
+    provider: kubernetes.Provider
+    nodes: Sequence[pulumi.Resource] = ()
+    """What this stack makes of it before pods can run on GPUs."""
+    adapter: Sequence[pulumi.Resource] = ()
+    """What this stack makes of it before an HPA can read a metric."""
+    taints: pulumi.Input[Sequence[Mapping[str, str]]] = ()
+    """Of its GPU nodes."""
+    metric_resources: pulumi.Input[Sequence[str]]
+    """`<resource>/<metric>`, as the custom metrics API lists them."""
+    exported: Mapping[str, Any]
+    """What stacks that use it need to know, as stack outputs."""
+
+
+def own_platform(settings: Settings) -> Platform:
+    """Register the components of the platform, in their order."""
+    cloud = _account(settings.region)
+    cluster_args = AckClusterArgs(
+        cluster_id=str(settings.cluster.id),
+        region=settings.region,
+        autoscaling_api=settings.cluster.autoscaling_api,
+        preflight=no_other_owners(settings.services),
+    )
+    cluster = AckCluster("cluster", cluster_args, cloud)
+
+    nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
+    nodes = GpuNodePool("gpu", nodes_args, cloud)
+
+    prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)
+    prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
+
+    adapter_args = MetricsAdapterArgs(
+        chart=settings.metrics_adapter.chart,
+        prometheus_url=prometheus.http_api_url,
+        prometheus_authorization=settings.prometheus.auth.authorization,
+        rules=settings.adapter_rules,
+        relist_interval=settings.metrics_adapter.relist_interval,
+    )
+    adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
+    return Platform(
+        cluster_id=cluster.cluster_id,
+        kubeconfig=cluster.kubeconfig,
+        provider=cluster.provider,
+        nodes=[nodes.node_pool],
+        adapter=[adapter.release],
+        taints=[taint.model_dump() for taint in settings.gpu_node_pool.taints],
+        metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
+        exported={"platform": exported_settings(settings)},
+    )
+
+
+def platform_of_another_stack(settings: Settings) -> Platform:
+    """Take the platform from the outputs of the stack that `platform` names; nothing of it is changed or deleted.
+
+    Fails, at preview too, where that stack exports none, or where the services do not pass with the platform's
+    settings the checks that a stack of both would have to pass.
+    """
+    stack = pulumi.StackReference("platform", stack_name=settings.platform)
+    names = ("clusterId", "metricResources", "platform")
+    known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
+        lambda outputs: _checked(settings, outputs)
+    )
+    exported = known.apply(lambda outputs: outputs["platform"])
+    region = exported.apply(lambda one: one["region"])
+    cluster_args = AckClusterArgs(
+        cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
+        region=region,
+        preflight=no_other_owners(settings.services, installs_adapter=False),
+    )
+    cluster = AckCluster("cluster", cluster_args, _account(region))
+    return Platform(
+        cluster_id=cluster.cluster_id,
+        kubeconfig=cluster.kubeconfig,
+        provider=cluster.provider,
+        taints=exported.apply(lambda one: one["gpuNodePool"].get("taints", [])),
+        metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
+        exported={},
+    )
+
+
+def _account(region: pulumi.Input[str]) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions(providers=[alicloud.Provider("alicloud", region=region)])
+
+
+def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    missing = [name for name, value in outputs.items() if value is None]
+    if missing:
+        raise pulumi.RunError(
+            f"platform is {settings.platform!r}, and that stack has no output {', '.join(missing)}: name a stack of "
+            "this program that has a platform of its own, and run pulumi up there first."
+        )
+    try:
+        whole = parse(joined(settings, outputs["platform"], outputs["clusterId"]))
+    except SettingsError as error:
+        faults = error.faults
+    else:
+        faults = list(unexposed_metrics(settings, outputs["metricResources"]))
+        if whole.cluster.autoscaling_api != "v2":
+            faults.append(
+                f"the platform {settings.platform} has cluster.autoscalingApi v2beta1: give it services of its own."
+            )
+    if faults:
+        raise pulumi.RunError("\n".join([f"the services do not fit the platform {settings.platform}:", *faults]))
+    return outputs
