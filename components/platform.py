@@ -18,6 +18,7 @@ from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.preflight import no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
+from components.warm_capacity import WarmCapacity, WarmCapacityArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,8 @@ class Platform:
     """Of its GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
     """`<resource>/<metric>`, as the custom metrics API lists them."""
+    monitored_node_pool_id: pulumi.Input[str] | None = None
+    """The pool whose GPU nodes need ACK's exporter."""
     exported: Mapping[str, Any]
     """What stacks that use it need to know, as stack outputs."""
 
@@ -65,6 +68,10 @@ def own_platform(settings: Settings) -> Platform:
         relist_interval=settings.metrics_adapter.relist_interval,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
+
+    if settings.gpu_node_pool.warm_gpus:
+        warm_args = WarmCapacityArgs.of(settings.gpu_node_pool, nodes.node_pool.node_pool_id, settings.region)
+        WarmCapacity("gpu", warm_args, pulumi.ResourceOptions(providers=[cluster.provider]))
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
@@ -74,6 +81,7 @@ def own_platform(settings: Settings) -> Platform:
         taints=[taint.model_dump() for taint in settings.gpu_node_pool.taints],
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
         exported={"platform": exported_settings(settings)},
+        monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
     )
 
 
@@ -102,6 +110,7 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         provider=cluster.provider,
         taints=exported.apply(lambda one: one["gpuNodePool"].get("taints", [])),
         metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
+        monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
     )
 

@@ -36,6 +36,9 @@ COMPUTED: Mapping[str, Sequence[str]] = {
 }
 """Outputs of each type that are no inputs."""
 
+TOLD_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",), PROMETHEUS: (), ADDON: ()}
+"""Inputs of each type that the API tells even where nobody set them; the provider takes that for a change."""
+
 _FAULTS = {
     "OperationDenied.NoStock": "the requested resource is sold out in the specified zone; try other types or zones",
     "QuotaExceeded": "the quota of the resource is used up",
@@ -251,6 +254,9 @@ def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str
         pool_id = f"np{uuid.uuid4().hex}"
         resource.outputs = {"nodePoolId": pool_id, "scalingGroupId": f"asg-{uuid.uuid4().hex[:20]}"}
         _require_valid(resource)
+        pool = NodePool.of(resource)
+        if pool.autoscaling:
+            resource.outputs |= NodePool.reported_size(pool.first_nodes)
         return f"{cluster_id}:{pool_id}", resource
     if token == ADDON:
         # One that is installed already is adopted, as the real provider does.
