@@ -98,6 +98,8 @@ class VendorApi:
                 raise Refused(f"ErrorNotFound: {identity} does not exist; `pulumi refresh` takes note of it")
             resource.inputs = inputs
             _require_valid(resource)
+            if resource.type == NODE_POOL:
+                _tell_size(resource)
         return resource
 
     def settle(self, resource: CloudResource) -> None:
@@ -242,6 +244,15 @@ def _require_valid(resource: CloudResource) -> None:
         raise Refused(f"InvalidParameter: {'; '.join(reasons)}") from None
 
 
+def _tell_size(resource: CloudResource) -> None:
+    pool = NodePool.of(resource)
+    size = NodePool.reported_size(pool.first_nodes)
+    if pool.autoscaling:
+        resource.outputs = size | resource.outputs
+    else:
+        resource.outputs = {name: value for name, value in resource.outputs.items() if name not in size}
+
+
 def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
     if token == PROMETHEUS and inputs.get("clusterType") != "aliyun-cs":
         raise Refused(
@@ -254,9 +265,7 @@ def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str
         pool_id = f"np{uuid.uuid4().hex}"
         resource.outputs = {"nodePoolId": pool_id, "scalingGroupId": f"asg-{uuid.uuid4().hex[:20]}"}
         _require_valid(resource)
-        pool = NodePool.of(resource)
-        if pool.autoscaling:
-            resource.outputs |= NodePool.reported_size(pool.first_nodes)
+        _tell_size(resource)
         return f"{cluster_id}:{pool_id}", resource
     if token == ADDON:
         # One that is installed already is adopted, as the real provider does.
