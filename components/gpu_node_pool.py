@@ -36,6 +36,8 @@ class GpuNodePoolArgs:
     key_name: str | None = None
     # None: pay-as-you-go
     spot: Spot | None = None
+    # an adopted pool stays when the stack is destroyed
+    retain_on_delete: bool = False
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class GpuNodePoolArgs:
             driver_version=pool.driver_version,
             key_name=pool.key_name,
             spot=pool.spot,
+            retain_on_delete=pool.retain_on_delete,
         )
 
     def __post_init__(self) -> None:
@@ -110,6 +113,7 @@ class GpuNodePool(pulumi.ComponentResource):
                 parent=self,
                 # The autoscaler owns the number.
                 ignore_changes=["desiredSize"] if args.limits else None,
+                retain_on_delete=args.retain_on_delete,
             ),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.adapter_rules import Rule
+from autoscaling.adapter_values import merged, own_values
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 
 _TIMEOUT_SECONDS = 300
-
-_LOG_LEVEL = 5
-"""The guide's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +30,10 @@ class MetricsAdapterArgs:
     rules: Sequence[Rule]
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
+    # further values of the chart, beside those of the program
+    values: Mapping[str, Any] = field(default_factory=dict)
+    # an adopted release stays when the stack is destroyed
+    retain_on_delete: bool = False
 
 
 class MetricsAdapter(pulumi.ComponentResource):
@@ -55,26 +57,19 @@ class MetricsAdapter(pulumi.ComponentResource):
                 namespace=ADAPTER_NAMESPACE,
                 chart=args.chart,
                 timeout=_TIMEOUT_SECONDS,
-                # Values outside this key are ignored by the chart without a word.
-                values={
-                    "AlibabaCloudMetricsAdapter": {
-                        "prometheus": {
-                            "enabled": True,
-                            "url": args.prometheus_url,
-                            **_headers(args.prometheus_authorization),
-                            "logLevel": _LOG_LEVEL,
-                            "metricsRelistInterval": args.relist_interval,
-                            "adapter": {"rules": {"default": False, "custom": list(args.rules)}},
-                        }
-                    }
-                },
+                values=merged(
+                    own_values(
+                        url=args.prometheus_url,
+                        headers=_headers(args.prometheus_authorization),
+                        relist_interval=args.relist_interval,
+                        rules=args.rules,
+                    ),
+                    args.values,
+                ),
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=args.retain_on_delete),
         )
 
 
-def _headers(authorization: pulumi.Input[str] | None) -> dict[str, Any]:
-    # An absent key leaves the release of an instance without authentication as it is.
-    if authorization is None:
-        return {}
-    return {"prometheusHeader": [{"Authorization": pulumi.Output.secret(authorization)}]}
+def _headers(authorization: pulumi.Input[str] | None) -> list[dict[str, pulumi.Input[str]]]:
+    return [] if authorization is None else [{"Authorization": pulumi.Output.secret(authorization)}]

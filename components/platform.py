@@ -13,6 +13,7 @@ import pulumi_kubernetes as kubernetes
 from autoscaling.outputs import metric_resources
 from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
+from autoscaling.taints import tolerations
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
@@ -33,8 +34,8 @@ class Platform:
     """What this stack makes of it before pods can run on GPUs."""
     adapter: Sequence[pulumi.Resource] = ()
     """What this stack makes of it before an HPA can read a metric."""
-    taints: pulumi.Input[Sequence[Mapping[str, str]]] = ()
-    """Of its GPU nodes."""
+    tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
+    """Of the taints of its GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
     """`<resource>/<metric>`, as the custom metrics API lists them."""
     monitored_node_pool_id: pulumi.Input[str] | None = None
@@ -66,6 +67,8 @@ def own_platform(settings: Settings) -> Platform:
         prometheus_authorization=settings.prometheus.auth.authorization,
         rules=settings.adapter_rules,
         relist_interval=settings.metrics_adapter.relist_interval,
+        values=settings.metrics_adapter.values,
+        retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
 
@@ -78,7 +81,7 @@ def own_platform(settings: Settings) -> Platform:
         provider=cluster.provider,
         nodes=[nodes.node_pool],
         adapter=[adapter.release],
-        taints=[taint.model_dump() for taint in settings.gpu_node_pool.taints],
+        tolerations=tolerations(settings.gpu_node_pool.taints),
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
         exported={"platform": exported_settings(settings)},
         monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
@@ -96,8 +99,7 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
         lambda outputs: _checked(settings, outputs)
     )
-    exported = known.apply(lambda outputs: outputs["platform"])
-    region = exported.apply(lambda one: one["region"])
+    region = known.apply(lambda outputs: outputs["platform"]["region"])
     cluster_args = AckClusterArgs(
         cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
         region=region,
@@ -108,7 +110,7 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
         provider=cluster.provider,
-        taints=exported.apply(lambda one: one["gpuNodePool"].get("taints", [])),
+        tolerations=known.apply(lambda outputs: outputs["tolerations"]),
         metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
         monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
@@ -138,4 +140,4 @@ def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
             )
     if faults:
         raise pulumi.RunError("\n".join([f"the services do not fit the platform {settings.platform}:", *faults]))
-    return outputs
+    return {**outputs, "tolerations": tolerations(whole.gpu_node_pool.taints)}
