@@ -37,6 +37,7 @@ outputs = {
     "metricResources": resources,
     "services": services,
     "checks": services.apply(check_commands),
+    "monitoredNodePoolId": platform.monitored_node_pool_id,
 }
 for name, value in {**outputs, **platform.exported}.items():
     pulumi.export(name, value)

@@ -21,6 +21,7 @@ from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.preflight import no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
+from components.warm_capacity import WarmCapacity, WarmCapacityArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,8 @@ class Platform:
     """Of the taints of its GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
     """`<resource>/<metric>`, as the custom metrics API lists them."""
+    monitored_node_pool_id: pulumi.Input[str] | None = None
+    """The pool whose GPU nodes need ACK's exporter."""
     exported: Mapping[str, Any]
     """What stacks that use it need to know, as stack outputs."""
 
@@ -73,6 +76,10 @@ def own_platform(settings: Settings) -> Platform:
         retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
+
+    if settings.gpu_node_pool.warm_gpus:
+        warm_args = WarmCapacityArgs.of(settings.gpu_node_pool, nodes.node_pool.node_pool_id, settings.region)
+        WarmCapacity("gpu", warm_args, pulumi.ResourceOptions(providers=[cluster.provider]))
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
@@ -82,6 +89,7 @@ def own_platform(settings: Settings) -> Platform:
         tolerations=tolerations(settings.gpu_node_pool.taints),
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
         exported={"platform": exported_settings(settings), "adapterRules": rules},
+        monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
     )
 
 
@@ -109,6 +117,7 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         provider=cluster.provider,
         tolerations=known.apply(lambda outputs: outputs["tolerations"]),
         metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
+        monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
     )
 

@@ -62,6 +62,7 @@ class NodePools:
             offer = offered(instance_type, pool.labels) if instance_type else {}
             missing = nodes_needed(self._unplaced(pool), offer)
             wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
+            await asyncio.to_thread(self._store.report_size, pool.id, known)
         for _ in range(wanted - known):
             orders.append(now + PROVISION_SECONDS)
         for due in [due for due in orders if due <= now]:

@@ -13,6 +13,7 @@ from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpu_findings
 from autoscaling.settings.metric_checks import metric_findings
 from autoscaling.settings.model import DEFAULT_SCALE_DOWN_WINDOW_SECONDS, Service, Settings, duration_seconds
+from autoscaling.settings.pool_checks import pool_findings
 from autoscaling.settings.prometheus_checks import prometheus_findings
 
 
@@ -20,6 +21,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     """Every fault between the settings, and every warning."""
     yield from cluster_findings(settings)
     yield from gpu_findings(settings)
+    yield from pool_findings(settings)
     yield from _unique_names(settings)
     yield from _relist_interval(settings)
     for index, service in enumerate(settings.services):
