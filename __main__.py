@@ -17,7 +17,7 @@ platform = platform_of_another_stack(settings) if settings.platform else own_pla
 described = []
 for service in settings.services:
     on_gpus = pulumi.ResourceOptions(providers=[platform.provider], depends_on=platform.nodes)
-    inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
+    inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service, platform.tolerations), on_gpus)
     scaler = GpuAutoscaler(
         service.resource_name,
         GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, settings.cluster.autoscaling_api),
@@ -32,11 +32,13 @@ services = pulumi.Output.all(*described)
 resources = pulumi.Output.from_input(platform.metric_resources)
 outputs = {
     "clusterId": platform.cluster_id,
+    "apiServer": platform.api_server,
     "customMetricsPath": CUSTOM_METRICS_PATH,
     "metrics": resources.apply(lambda names: sorted({name.partition("/")[2] for name in names})),
     "metricResources": resources,
     "services": services,
     "checks": services.apply(check_commands),
+    "monitoredNodePoolId": platform.monitored_node_pool_id,
 }
 for name, value in {**outputs, **platform.exported}.items():
     pulumi.export(name, value)

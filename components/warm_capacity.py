@@ -103,7 +103,12 @@ def _placeholder(args: WarmCapacityArgs, priority_class: pulumi.Input[str]) -> k
         termination_grace_period_seconds=0,
         automount_service_account_token=False,
         node_selector={POOL_LABEL: args.node_pool_id},
-        tolerations=[kubernetes.core.v1.TolerationArgs(**one) for one in args.tolerations],
+        tolerations=[
+            kubernetes.core.v1.TolerationArgs(
+                key=one["key"], operator=one["operator"], value=one.get("value"), effect=one["effect"]
+            )
+            for one in args.tolerations
+        ],
         security_context=kubernetes.core.v1.PodSecurityContextArgs(
             run_as_non_root=True,
             run_as_user=65535,

@@ -2,7 +2,8 @@
 
 Which series exist follows what is known of the real one. There are those of nodes on which a pod of the exporter's
 DaemonSet is Ready. `DCGM_CUSTOM_PROCESS_*` are of a pod that runs a GPU process, which is one that is Ready, not
-terminating and no placeholder; `DCGM_FI_*` are of each card, with the pod's labels where a pod has the card for itself. Memory bandwidth is taken to follow the use of the multiprocessors; nothing is encoded or decoded.
+terminating and no placeholder; `DCGM_FI_*` are of each card, with the pod's labels where a pod has the card for itself.
+Memory bandwidth is taken to follow the use of the multiprocessors; nothing is encoded or decoded.
 """
 
 from __future__ import annotations

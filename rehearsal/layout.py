@@ -119,9 +119,9 @@ class Layout:
         """Where the API server answers inside the VPC."""
         return f"{self._network}.2"
 
-    def load_balancer_address(self, index: int) -> str:
-        """Address of the load balancer number `index` (0..239)."""
-        return f"{self._network}.{10 + index}"
+    def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
+        """Address of the load balancer number `index`: 0..189, and 0..44 of those in the intranet, which end in 200 up."""
+        return f"{self._network}.{(200 if intranet else 10) + index}"
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class NodePools:
             offer = offered(instance_type, pool.labels) if instance_type else {}
             missing = nodes_needed(self._unplaced(pool), offer)
             wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
+            await asyncio.to_thread(self._store.report_size, pool.id, known)
         for _ in range(wanted - known):
             orders.append(now + PROVISION_SECONDS)
         for due in [due for due in orders if due <= now]:
@@ -107,6 +108,7 @@ class NodePools:
         }
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "64"}
         if instance_type:
+            capacity |= _general(instance_type)
             capacity |= {resource: str(amount) for resource, amount in offered(instance_type, pool.labels).items()}
             labels |= {
                 MODEL_LABEL: instance_type.gpu_model.replace(" ", "-"),
@@ -131,6 +133,12 @@ def _tolerations(pod: Object) -> list[client.V1Toleration]:
         client.V1Toleration(**{name: one[name] for name in known if name in one})
         for one in pod["spec"].get("tolerations", [])
     ]
+
+
+def _general(instance_type: InstanceType) -> dict[str, str]:
+    """CPUs and memory where the table has them; what ACK keeps for the node's own processes is not taken off."""
+    cpu = {"cpu": f"{instance_type.vcpus:g}"} if instance_type.vcpus else {}
+    return cpu | ({"memory": f"{instance_type.memory_gib:g}Gi"} if instance_type.memory_gib else {})
 
 
 def kwok_node(

@@ -24,7 +24,7 @@ from rehearsal.alicloud.nodes import WaitForNodes, node_waiter
 from rehearsal.alicloud.refused import Refused
 from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
 from rehearsal.alicloud.store import CloudResource, CloudStore
-from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, VendorApi
+from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, TOLD_INPUTS, VendorApi
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 
@@ -99,8 +99,11 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=_struct(normalized(token, inputs)))
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
-        token = _token(request.urn)
-        changed = _changed(normalized(token, _dict(request.old_inputs)), normalized(token, _dict(request.news)))
+        token, news = _token(request.urn), _dict(request.news)
+        # What the API told of an input is compared as the input itself, set by the program or not.
+        told = {name: value for name, value in _dict(request.olds).items() if name in TOLD_INPUTS.get(token, ())}
+        changed = _changed(normalized(token, _dict(request.old_inputs) | told), normalized(token, news))
+        changed = [name for name in changed if name not in request.ignoreChanges]
         return _diff(changed, replaced_by(token, changed))
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:

@@ -49,6 +49,8 @@ class Registration:
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
     protect: bool
+    replace_on_changes: tuple[str, ...]
+    retain_on_delete: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
 
@@ -229,6 +231,8 @@ class _Monitor(MockMonitor):
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
                 protect=request.protect,
+                replace_on_changes=tuple(request.replaceOnChanges),
+                retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )
@@ -270,6 +274,7 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
         set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
+        SETTINGS.callbacks = mock.Mock()
         values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
         set_all_config(values, list(encrypted))
         await run_pulumi_func(program)
