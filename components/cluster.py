@@ -37,7 +37,7 @@ class AckClusterArgs:
     preflight: Preflight | None = None
 
     @classmethod
-    def of(cls, cluster: ClusterSettings, region: str, preflight: Preflight) -> AckClusterArgs:
+    def of(cls, cluster: ClusterSettings, region: str, preflight: Preflight | None) -> AckClusterArgs:
         """The args of the cluster of the settings."""
         return cls(
             region=region,
