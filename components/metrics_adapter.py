@@ -14,7 +14,7 @@ from autoscaling.adapter_rules import Rule
 from autoscaling.chart_values import merged
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from components.chart import chart_version
-from components.live_adapter import INSTALLATION_SECONDS, BeforeCreate, mark_of
+from components.live_adapter import INSTALLATION_SECONDS, BeforeChange, mark_of
 from components.stack_config import stack_name
 
 _LOG_LEVEL = 5
@@ -36,8 +36,8 @@ class MetricsAdapterArgs:
     relist_interval: str
     # further values of the chart, none of them one that is set here
     values: Mapping[str, Any] = field(default_factory=dict)
-    # makes room for the release where an interrupted run left one
-    before_create: BeforeCreate | None = None
+    # takes away what an interrupted run left of the release
+    before_change: BeforeChange | None = None
 
 
 class MetricsAdapter(pulumi.ComponentResource):
@@ -53,7 +53,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                 "or a path from the folder of the project."
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
-        hooks = pulumi.ResourceHookBinding(before_create=[args.before_create]) if args.before_create else None
+        before: list[pulumi.ResourceHook | BeforeChange] = [args.before_change] if args.before_change else []
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",
             kubernetes.helm.v3.ReleaseArgs(
@@ -68,7 +68,10 @@ class MetricsAdapter(pulumi.ComponentResource):
             ),
             # The vendor's chart can't be upgraded in place. The same chart from another place can.
             opts=pulumi.ResourceOptions(
-                parent=self, replace_on_changes=["version"], delete_before_replace=True, hooks=hooks
+                parent=self,
+                replace_on_changes=["version"],
+                delete_before_replace=True,
+                hooks=pulumi.ResourceHookBinding(before_create=before, before_update=before),
             ),
         )
 

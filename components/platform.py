@@ -11,6 +11,7 @@ import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.outputs import metric_resources
+from autoscaling.rule_drift import fingerprints
 from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
 from components.chart import chart_version
@@ -68,7 +69,7 @@ def own_platform(settings: Settings) -> Platform:
         rules=rules,
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
-        before_create=clear_leftover(cluster.kubeconfig),
+        before_change=clear_leftover(cluster.kubeconfig),
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
     return Platform(
@@ -79,7 +80,7 @@ def own_platform(settings: Settings) -> Platform:
         adapter=[adapter.release],
         taints=[taint.model_dump() for taint in settings.gpu_node_pool.taints],
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
-        exported={"platform": exported_settings(settings), "adapterRules": rules},
+        exported={"platform": exported_settings(settings), "adapterRules": rules.apply(fingerprints)},
     )
 
 
