@@ -19,7 +19,7 @@ from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
-from components.preflight import no_other_owners
+from components.preflight import Preflight, no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 
 
@@ -43,16 +43,21 @@ class Platform:
     """What stacks that use it need to know, as stack outputs."""
 
 
+def access(settings: Settings) -> None:
+    """Register what leads into the cluster, and nothing that is in it."""
+    if settings.platform:
+        stack = pulumi.StackReference("platform", stack_name=settings.platform)
+        region = stack.get_output("platform").apply(lambda platform: platform["region"])
+        cluster_args = AckClusterArgs(cluster_id=stack.get_output("clusterId"), region=region)
+        AckCluster("cluster", cluster_args, _account(region))
+    else:
+        _own_cluster(settings, _account(settings.region), preflight=None)
+
+
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    cluster_args = AckClusterArgs(
-        cluster_id=str(settings.cluster.id),
-        region=settings.region,
-        autoscaling_api=settings.cluster.autoscaling_api,
-        preflight=no_other_owners(settings.services),
-    )
-    cluster = AckCluster("cluster", cluster_args, cloud)
+    cluster = _own_cluster(settings, cloud, no_other_owners(settings.services))
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
     nodes = GpuNodePool("gpu", nodes_args, cloud)
@@ -111,6 +116,16 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
         exported={},
     )
+
+
+def _own_cluster(settings: Settings, cloud: pulumi.ResourceOptions, preflight: Preflight | None) -> AckCluster:
+    args = AckClusterArgs(
+        cluster_id=str(settings.cluster.id),
+        region=settings.region,
+        autoscaling_api=settings.cluster.autoscaling_api,
+        preflight=preflight,
+    )
+    return AckCluster("cluster", args, cloud)
 
 
 def _account(region: pulumi.Input[str]) -> pulumi.ResourceOptions:
