@@ -11,6 +11,7 @@ import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.outputs import metric_resources
+from autoscaling.rule_drift import fingerprints
 from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
 from autoscaling.taints import tolerations
@@ -19,7 +20,7 @@ from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
-from components.preflight import no_other_owners
+from components.preflight import Preflight, no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.warm_capacity import WarmCapacity, WarmCapacityArgs
 
@@ -46,16 +47,21 @@ class Platform:
     """What stacks that use it need to know, as stack outputs."""
 
 
+def access(settings: Settings) -> None:
+    """Register what leads into the cluster, and nothing that is in it."""
+    if settings.platform:
+        stack = pulumi.StackReference("platform", stack_name=settings.platform)
+        region = stack.get_output("platform").apply(lambda platform: platform["region"])
+        cluster_args = AckClusterArgs(cluster_id=stack.get_output("clusterId"), region=region)
+        AckCluster("cluster", cluster_args, _account(region))
+    else:
+        _own_cluster(settings, _account(settings.region), preflight=None)
+
+
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    cluster_args = AckClusterArgs(
-        cluster_id=str(settings.cluster.id),
-        region=settings.region,
-        autoscaling_api=settings.cluster.autoscaling_api,
-        preflight=no_other_owners(settings.services),
-    )
-    cluster = AckCluster("cluster", cluster_args, cloud)
+    cluster = _own_cluster(settings, cloud, no_other_owners(settings.services))
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
     nodes = GpuNodePool("gpu", nodes_args, cloud)
@@ -72,7 +78,7 @@ def own_platform(settings: Settings) -> Platform:
         rules=rules,
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
-        before_create=clear_leftover(cluster.kubeconfig),
+        before_change=clear_leftover(cluster.kubeconfig),
         retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
@@ -88,7 +94,7 @@ def own_platform(settings: Settings) -> Platform:
         adapter=[adapter.release],
         tolerations=tolerations(settings.gpu_node_pool.taints),
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
-        exported={"platform": exported_settings(settings), "adapterRules": rules},
+        exported={"platform": exported_settings(settings), "adapterRules": rules.apply(fingerprints)},
         monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
     )
 
@@ -120,6 +126,16 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
     )
+
+
+def _own_cluster(settings: Settings, cloud: pulumi.ResourceOptions, preflight: Preflight | None) -> AckCluster:
+    args = AckClusterArgs(
+        cluster_id=str(settings.cluster.id),
+        region=settings.region,
+        autoscaling_api=settings.cluster.autoscaling_api,
+        preflight=preflight,
+    )
+    return AckCluster("cluster", args, cloud)
 
 
 def _account(region: pulumi.Input[str]) -> pulumi.ResourceOptions:
