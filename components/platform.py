@@ -14,8 +14,10 @@ from autoscaling.outputs import metric_resources
 from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
 from autoscaling.taints import tolerations
+from components.chart import chart_version
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
+from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.preflight import no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
@@ -61,13 +63,16 @@ def own_platform(settings: Settings) -> Platform:
     prometheus_args = ArmsPrometheusArgs(cluster_id=cluster.cluster_id, managed_by=settings.prometheus.managed_by)
     prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 
+    chart = settings.metrics_adapter.chart
+    rules = rules_for_this_run(cluster.kubeconfig, settings.adapter_rules, chart_version(chart))
     adapter_args = MetricsAdapterArgs(
-        chart=settings.metrics_adapter.chart,
+        chart=chart,
         prometheus_url=prometheus.http_api_url,
         prometheus_authorization=settings.prometheus.auth.authorization,
-        rules=settings.adapter_rules,
+        rules=rules,
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
+        before_create=clear_leftover(cluster.kubeconfig),
         retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
@@ -83,7 +88,7 @@ def own_platform(settings: Settings) -> Platform:
         adapter=[adapter.release],
         tolerations=tolerations(settings.gpu_node_pool.taints),
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
-        exported={"platform": exported_settings(settings)},
+        exported={"platform": exported_settings(settings), "adapterRules": rules},
         monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
     )
 

@@ -11,7 +11,9 @@ from urllib.parse import quote
 import httpx
 from kubernetes import client
 
-from autoscaling.versions import ADAPTER_SERVICE
+from autoscaling.adapter_rules import Rule
+from autoscaling.rule_drift import drift
+from autoscaling.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
 from verify.adapter import ready_pod, running_adapter
 from verify.availability import likely_cause
 from verify.cluster import BrokenLinkError, Cluster, Pod, decimal, selector
@@ -32,6 +34,8 @@ def check_stack(outputs: StackOutputs, api: client.ApiClient) -> Iterator[Step]:
     """
     cluster = Cluster(api)
     yield _registered(outputs, cluster)
+    if outputs.adapter_rules is not None:
+        yield _rules_as_given(outputs.adapter_rules, outputs, cluster)
     if outputs.monitored_node_pool_id:
         yield _exporter_runs(outputs.monitored_node_pool_id, cluster)
     yield _metrics_listed(outputs.metric_resources, outputs, cluster)
@@ -75,6 +79,11 @@ def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
 
 def _registered(outputs: StackOutputs, cluster: Cluster) -> Step:
     return _guarded("custom metrics API", "available", lambda: _registration(outputs, cluster))
+
+
+def _rules_as_given(given: Sequence[Rule], outputs: StackOutputs, cluster: Cluster) -> Step:
+    expected = f"the stack's {len(given)}, in their order"
+    return _guarded("rules of the adapter", expected, lambda: _rules(given, outputs, cluster))
 
 
 def _metrics_listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> Step:
@@ -142,6 +151,15 @@ def _allowed_names(cluster: Cluster) -> list[str]:
         names: list[str] = json.loads(published["requestheader-allowed-names"])
         return names
     return []
+
+
+def _rules(given: Sequence[Rule], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+    adapter = running_adapter(cluster, _registered_api(outputs, cluster))
+    differences = list(drift(given, adapter.rules))
+    if not differences:
+        return True, "the same"
+    # Pulumi does not see inside a release: to it nothing has changed.
+    return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` puts them back"
 
 
 def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:

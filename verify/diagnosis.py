@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from verify.adapter import Adapter, Rule, exposed_name, series_name
+from autoscaling.adapter_rules import Rule
+from autoscaling.exposed_name import exposed_name, series_name
+from verify.adapter import Adapter
 from verify.prometheus import Prometheus, PrometheusError
 
 _LISTED = 8

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from autoscaling.exposed_name import name_of_rule
+from autoscaling.settings.adapter_value_checks import adapter_value_findings
 from autoscaling.settings.cluster_checks import cluster_findings
 from autoscaling.settings.extra_rule_checks import extra_rule_findings
 from autoscaling.settings.findings import Finding
@@ -32,6 +33,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
     yield from extra_rule_findings(settings.metrics_adapter.extra_rules, own)
     yield from prometheus_findings(settings)
+    yield from adapter_value_findings(settings)
 
 
 def _unique_names(settings: Settings) -> Iterator[Finding]:

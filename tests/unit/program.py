@@ -225,6 +225,7 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
         set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
+        SETTINGS.callbacks = mock.Mock()
         values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
         set_all_config(values, list(encrypted))
         await run_pulumi_func(program)

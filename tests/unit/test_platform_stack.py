@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from autoscaling.other_owners import SCALERS
 from autoscaling.settings import SettingsError, parse, parse_config
 from autoscaling.settings.platform_stack import PLATFORM_KEYS, exported_settings
 from components import preflight
@@ -159,7 +160,7 @@ def test_another_teams_hpa_on_the_same_target_is_refused() -> None:
         "metadata": {"name": "theirs", "namespace": "default", "annotations": {"ackgpu/stack": "ackgpu/other"}},
         "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "bert"}},
     }
-    sight = preflight.Sight(scalers={preflight.SCALERS[0]: [rival]})
+    sight = preflight.Sight(scalers={SCALERS[0]: [rival]})
     with pytest.raises(pulumi.RunError, match="HorizontalPodAutoscaler default/theirs of stack ackgpu/other scales"):
         team(sight=sight)
 
