@@ -12,7 +12,7 @@ import pulumi_kubernetes as kubernetes
 
 from autoscaling.outputs import metric_resources
 from autoscaling.settings import Settings, SettingsError, parse
-from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
+from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
 from autoscaling.taints import tolerations
 from components.chart import chart_version
 from components.cluster import AckCluster, AckClusterArgs
@@ -39,7 +39,7 @@ class Platform:
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
     """Of the taints of its GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
-    """`<resource>/<metric>`, as the custom metrics API lists them."""
+    """`<resource>/<metric>` that this stack exposes or uses, as the custom metrics API lists them."""
     monitored_node_pool_id: pulumi.Input[str] | None = None
     """The pool whose GPU nodes need ACK's exporter."""
     exported: Mapping[str, Any]
@@ -116,7 +116,7 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         kubeconfig=cluster.kubeconfig,
         provider=cluster.provider,
         tolerations=known.apply(lambda outputs: outputs["tolerations"]),
-        metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
+        metric_resources=known.apply(lambda outputs: used_metrics(settings, outputs["metricResources"])),
         monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
     )

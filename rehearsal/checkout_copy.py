@@ -17,6 +17,7 @@ _COPIED = (
     "requirements-dev.txt",
     "autoscaling",
     "components",
+    "operations",
     "rehearsal",
     "tools",
     "verify",

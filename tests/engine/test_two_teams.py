@@ -15,6 +15,7 @@ from rehearsal.engine import engine_options
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.command import PYTHON, Command
 from tests.engine.conftest import Rehearsal
+from tests.engine.shown import Shown
 from verify import StackOutputs, check_stack
 
 PLATFORM = "organization/ackgpu/platform"
@@ -72,7 +73,7 @@ def checks(stack: automation.Stack, rehearsal: Rehearsal) -> list[str]:
 
 
 def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
-    rehearsal: Rehearsal, stacks: Stacks
+    rehearsal: Rehearsal, stacks: Stacks, shown: Shown
 ) -> None:
     own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter")}
     platform = stacks.write("platform", **own, services=[])
@@ -112,6 +113,8 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     now = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
     assert [one.metadata.name for one in now] == [one.metadata.name for one in release]
     assert checks(second, rehearsal) == []
+
+    assert shown.in_the_open(rehearsal.layout) == []
 
     assert destroyed("team-b", rehearsal)[0] == 0
     code, said = destroyed("platform", rehearsal)

@@ -48,7 +48,8 @@ class Registration:
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
-    replace_on_changes: tuple[str, ...]
+    replacement_trigger: str
+    """A text whose change replaces the resource; empty: none."""
     retain_on_delete: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
@@ -182,7 +183,7 @@ class _Monitor(MockMonitor):
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
-                replace_on_changes=tuple(request.replaceOnChanges),
+                replacement_trigger=request.replacement_trigger.string_value,
                 retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )

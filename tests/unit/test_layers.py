@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-OURS = {"autoscaling", "bench", "components", "rehearsal", "verify"}
+OURS = {"autoscaling", "bench", "components", "operations", "rehearsal", "verify"}
 ALLOWED = {
     "autoscaling": {"autoscaling"},
     # `up` ends with the checks that `make verify` makes.
     "components": {"components", "autoscaling", "verify"},
+    "operations": {"operations", "components", "autoscaling", "verify"},
     "verify": {"verify", "autoscaling"},
     "rehearsal": {"rehearsal", "autoscaling", "verify"},
     "bench": {"bench", "rehearsal", "autoscaling"},
