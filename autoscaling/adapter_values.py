@@ -11,32 +11,41 @@ Path = tuple[str, ...]
 _PROMETHEUS: Path = ("AlibabaCloudMetricsAdapter", "prometheus")
 RULES: Path = (*_PROMETHEUS, "adapter", "rules", "custom")
 RELIST_INTERVAL: Path = (*_PROMETHEUS, "metricsRelistInterval")
-OWN: Sequence[Path] = (
-    (*_PROMETHEUS, "enabled"),
-    (*_PROMETHEUS, "url"),
-    (*_PROMETHEUS, "prometheusHeader"),
-    (*_PROMETHEUS, "logLevel"),
-    RELIST_INTERVAL,
-    (*_PROMETHEUS, "adapter", "rules", "default"),
-    RULES,
-)
-"""What the program sets, or leaves out on purpose, as it does a header for an instance that asks for none."""
+STACK: Path = ("global", "ackgpu", "stack")
+"""Which stack installed the release; Helm hands `global` to any chart."""
+
+OWN: Mapping[Path, str] = {
+    (*_PROMETHEUS, "enabled"): "",
+    (*_PROMETHEUS, "url"): "it comes from the cluster's Prometheus",
+    (*_PROMETHEUS, "prometheusHeader"): "set prometheus.auth",
+    (*_PROMETHEUS, "logLevel"): "",
+    RELIST_INTERVAL: "set metricsAdapter.relistInterval",
+    RULES[:-1]: "set metricsAdapter.rules and extraRules",
+    STACK[:-1]: "",
+}
+"""What the program sets, or leaves out on purpose, as it does a header for an instance that asks for none; and what
+the user can do instead."""
 
 _LOG_LEVEL = 5
 """The guide's."""
 
 
-def own_values(*, url: Any, headers: Sequence[Mapping[str, Any]], relist_interval: str, rules: Sequence[Any]) -> Values:
-    """What the program sets; values outside the first key are ignored by the chart without a word.
+def own_values(
+    *, stack: str, url: Any, headers: Sequence[Mapping[str, Any]], relist_interval: str, rules: Any
+) -> Values:
+    """What the program sets; the chart ignores a value in another place without a word.
 
     Args:
+        stack: the name of the stack that installs the release.
         url: of Prometheus' HTTP API.
         headers: of each query; none is left out, so that the release of an instance without authentication stays.
         relist_interval: such as 1m.
         rules: as the adapter takes them.
     """
     outer, inner = _PROMETHEUS
+    whole, program, name = STACK
     return {
+        whole: {program: {name: stack}},
         outer: {
             inner: {
                 "enabled": True,
@@ -44,9 +53,9 @@ def own_values(*, url: Any, headers: Sequence[Mapping[str, Any]], relist_interva
                 **({"prometheusHeader": list(headers)} if headers else {}),
                 "logLevel": _LOG_LEVEL,
                 "metricsRelistInterval": relist_interval,
-                "adapter": {"rules": {"default": False, "custom": list(rules)}},
+                "adapter": {"rules": {"default": False, "custom": rules}},
             }
-        }
+        },
     }
 
 
@@ -68,19 +77,24 @@ def at(values: Values, path: Path) -> Any:
     return found
 
 
-def own_in(values: Values) -> Iterator[str]:
-    """What of the program's own some values set, or hide behind something that is no map."""
-    for path in OWN:
-        for length in range(1, len(path) + 1):
-            found = at(values, path[:length])
-            if found is not None and (length == len(path) or not isinstance(found, Mapping)):
-                yield ".".join(path[:length])
+def own_in(values: Values) -> Iterator[tuple[Path, str]]:
+    """What of the program's own some values set, or hide behind something that is no map; and what to do instead."""
+    for path, instead in OWN.items():
+        inner: Any = values
+        for key in path:
+            if not isinstance(inner, Mapping):
+                yield path, instead
                 break
+            if key not in inner:
+                break
+            inner = inner[key]
+        else:
+            yield path, instead
 
 
 def foreign(values: Values) -> dict[str, Any]:
     """The values without what the program sets itself, and without maps that are empty then."""
-    return _without(values, OWN)
+    return _without(values, list(OWN))
 
 
 def _without(values: Values, paths: Sequence[Path]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class InferenceServiceArgs:
     env: Mapping[str, str] = field(default_factory=dict)
     # Secrets of the namespace, whose keys become environment variables
     env_from: Sequence[str] = ()
-    tolerations: Sequence[Mapping[str, str]] = ()
+    tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
     # a change makes another load balancer, with another address
     load_balancer: Literal["internet", "intranet"] = "internet"
     # answers GET with 200 when a pod can serve; without it the pod's port is only connected to
@@ -63,7 +63,7 @@ class InferenceServiceArgs:
     retain_on_delete: bool = False
 
     @classmethod
-    def of(cls, service: Service, tolerations: Sequence[Mapping[str, str]] = ()) -> InferenceServiceArgs:
+    def of(cls, service: Service, tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()) -> InferenceServiceArgs:
         """The args of a service of the settings.
 
         One that is adopted (`retainOnDelete`) keeps its pods as they are, but for what its settings ask for.
@@ -209,7 +209,9 @@ def _deployment_spec(args: InferenceServiceArgs) -> kubernetes.apps.v1.Deploymen
 def _pod_spec(args: InferenceServiceArgs) -> v1.PodSpecArgs:
     return v1.PodSpecArgs(
         containers=[_container(args)],
-        tolerations=[v1.TolerationArgs(**one) for one in args.tolerations] or None,
+        tolerations=pulumi.Output.from_input(args.tolerations).apply(
+            lambda several: [v1.TolerationArgs(**one) for one in several] or None
+        ),
         termination_grace_period_seconds=args.drain_seconds + _SHUTDOWN_SECONDS,
         # No server here talks to the API server.
         automount_service_account_token=False if args.hardened else None,

@@ -13,8 +13,9 @@ import pulumi_kubernetes as kubernetes
 from autoscaling.adapter_rules import Rule
 from autoscaling.adapter_values import merged, own_values
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
-
-_TIMEOUT_SECONDS = 300
+from components.chart import chart_version
+from components.live_adapter import INSTALLATION_SECONDS, BeforeCreate
+from components.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +28,13 @@ class MetricsAdapterArgs:
     prometheus_url: pulumi.Input[str] = field(repr=False)
     # value of the header Authorization of each query; a secret, kept one in the state
     prometheus_authorization: pulumi.Input[str] | None = field(default=None, repr=False)
-    rules: Sequence[Rule]
+    rules: pulumi.Input[Sequence[Rule]]
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
-    # further values of the chart, beside those of the program
+    # further values of the chart, none of them one that is set here
     values: Mapping[str, Any] = field(default_factory=dict)
+    # makes room for the release where an interrupted run left one
+    before_create: BeforeCreate | None = None
     # an adopted release stays when the stack is destroyed
     retain_on_delete: bool = False
 
@@ -49,6 +52,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                 "or a path from the folder of the project."
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
+        hooks = pulumi.ResourceHookBinding(before_create=[args.before_create]) if args.before_create else None
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",
             kubernetes.helm.v3.ReleaseArgs(
@@ -56,9 +60,12 @@ class MetricsAdapter(pulumi.ComponentResource):
                 name=ADAPTER_NAME,
                 namespace=ADAPTER_NAMESPACE,
                 chart=args.chart,
-                timeout=_TIMEOUT_SECONDS,
+                # The provider reads it from the chart, but not at a preview where a value is unknown.
+                version=chart_version(args.chart),
+                timeout=INSTALLATION_SECONDS,
                 values=merged(
                     own_values(
+                        stack=stack_name(),
                         url=args.prometheus_url,
                         headers=_headers(args.prometheus_authorization),
                         relist_interval=args.relist_interval,
@@ -67,7 +74,14 @@ class MetricsAdapter(pulumi.ComponentResource):
                     args.values,
                 ),
             ),
-            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=args.retain_on_delete),
+            # The vendor's chart can't be upgraded in place. The same chart from another place can.
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                replace_on_changes=["version"],
+                delete_before_replace=True,
+                retain_on_delete=args.retain_on_delete,
+                hooks=hooks,
+            ),
         )
 
 

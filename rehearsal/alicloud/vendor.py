@@ -36,6 +36,9 @@ COMPUTED: Mapping[str, Sequence[str]] = {
 }
 """Outputs of each type that are no inputs."""
 
+TOLD_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",), PROMETHEUS: (), ADDON: ()}
+"""Inputs of each type that the API tells even where nobody set them; the provider takes that for a change."""
+
 _FAULTS = {
     "OperationDenied.NoStock": "the requested resource is sold out in the specified zone; try other types or zones",
     "QuotaExceeded": "the quota of the resource is used up",
@@ -95,6 +98,8 @@ class VendorApi:
                 raise Refused(f"ErrorNotFound: {identity} does not exist; `pulumi refresh` takes note of it")
             resource.inputs = inputs
             _require_valid(resource)
+            if resource.type == NODE_POOL:
+                _tell_size(resource)
         return resource
 
     def settle(self, resource: CloudResource) -> None:
@@ -239,6 +244,15 @@ def _require_valid(resource: CloudResource) -> None:
         raise Refused(f"InvalidParameter: {'; '.join(reasons)}") from None
 
 
+def _tell_size(resource: CloudResource) -> None:
+    pool = NodePool.of(resource)
+    size = NodePool.reported_size(pool.first_nodes)
+    if pool.autoscaling:
+        resource.outputs = size | resource.outputs
+    else:
+        resource.outputs = {name: value for name, value in resource.outputs.items() if name not in size}
+
+
 def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
     if token == PROMETHEUS and inputs.get("clusterType") != "aliyun-cs":
         raise Refused(
@@ -251,6 +265,7 @@ def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str
         pool_id = f"np{uuid.uuid4().hex}"
         resource.outputs = {"nodePoolId": pool_id, "scalingGroupId": f"asg-{uuid.uuid4().hex[:20]}"}
         _require_valid(resource)
+        _tell_size(resource)
         return f"{cluster_id}:{pool_id}", resource
     if token == ADDON:
         # One that is installed already is adopted, as the real provider does.

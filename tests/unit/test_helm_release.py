@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from verify.helm_release import HelmRelease, HelmReleaseError, decode, latest
+from autoscaling.helm_release import HelmRelease, HelmReleaseError, decode, latest
 
 
 def secret(packed: bytes) -> dict[str, Any]:
@@ -22,7 +23,8 @@ def record(revision: int = 2, **changes: Any) -> dict[str, Any]:
         "name": "adapter",
         "namespace": "kube-system",
         "version": revision,
-        "info": {"status": "deployed", "first_deployed": "2026-11-30T12:00:00Z"},
+        "info": {"status": "deployed", "last_deployed": "2026-11-30T13:00:00.123456789+01:00"},
+        "manifest": "---\nkind: Service\n",
         "chart": {"metadata": {"name": "the-chart", "version": "1.3.2"}, "values": {"replicas": 1}},
         "config": {"prometheus": {"url": "http://prometheus/a-token"}},
         **changes,
@@ -42,6 +44,8 @@ def test_a_record_is_read() -> None:
         status="deployed",
         revision=2,
         values={"prometheus": {"url": "http://prometheus/a-token"}},
+        changed=datetime(2026, 11, 30, 12, 0, 0, 123456, UTC),
+        manifest="---\nkind: Service\n",
     )
 
 

@@ -23,7 +23,7 @@ from autoscaling.other_owners import (
     other_autoscalers,
 )
 from autoscaling.versions import ADAPTER_SERVICE
-from components import preflight
+from components import cluster_client, preflight
 from components.preflight import Sight
 from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
 from tests.unit.fake_cluster import FakeCluster, running
@@ -423,9 +423,17 @@ def test_the_proxy_is_asked(scheme: str, proxied: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("address", "error", "phrase"),
     [
-        ("socks5://u:c2VjcmV0@localhost:1080", preflight.UnsupportedError, "^is behind a SOCKS proxy"),
-        ("ftp://u:c2VjcmV0@localhost:1", preflight.UnreachableError, "^is behind a proxy whose address in HTTPS_PROXY"),
-        ("http://u@localhost:c2VjcmV0", preflight.UnreachableError, "^is behind a proxy whose address in HTTPS_PROXY"),
+        ("socks5://u:c2VjcmV0@localhost:1080", cluster_client.UnsupportedError, "^is behind a SOCKS proxy"),
+        (
+            "ftp://u:c2VjcmV0@localhost:1",
+            cluster_client.UnreachableError,
+            "^is behind a proxy whose address in HTTPS_PROXY",
+        ),
+        (
+            "http://u@localhost:c2VjcmV0",
+            cluster_client.UnreachableError,
+            "^is behind a proxy whose address in HTTPS_PROXY",
+        ),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_told(
@@ -475,12 +483,12 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
 
 @pytest.mark.parametrize("user", [{}, client_certificate_user(CertificateAuthority("another").issue("admin"))])
 def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
-    with pytest.raises(preflight.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
+    with pytest.raises(cluster_client.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
         preflight.look(kubeconfig(secured.host, AUTHORITY.certificate, user).decode(), ["demo"])
 
 
 def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
     user = client_certificate_user(AUTHORITY.issue("admin"))
-    with pytest.raises(preflight.UnreachableError, match="certificate verify failed"):
+    with pytest.raises(cluster_client.UnreachableError, match="certificate verify failed"):
         preflight.look(kubeconfig(secured.host, CertificateAuthority("another").certificate, user).decode(), ["demo"])
     preflight.look(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])

@@ -214,6 +214,7 @@ def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Reco
 
 def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_byte(program: Recorder) -> None:
     assert program.secret_values == {
+        "global": {"ackgpu": {"stack": "ackgpu/unit"}},
         "AlibabaCloudMetricsAdapter": {
             "prometheus": {
                 "enabled": True,
@@ -222,7 +223,7 @@ def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_
                 "metricsRelistInterval": "1m",
                 "adapter": {"rules": {"default": False, "custom": RuleSet().rules()}},
             }
-        }
+        },
     }
 
 

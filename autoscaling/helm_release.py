@@ -10,9 +10,11 @@ import base64
 import binascii
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 SECRET_TYPE = "helm.sh/release.v1"
@@ -37,6 +39,10 @@ class HelmRelease:
     """1 for the installation."""
     values: Mapping[str, Any] = field(repr=False)
     """What the user gave beyond the chart's defaults; may have secrets, such as the adapter's Prometheus address."""
+    changed: datetime
+    """When Helm began with this revision."""
+    manifest: str = field(repr=False)
+    """The objects that it made, as YAML documents in the order of their creation."""
 
 
 def secret_selector(name: str) -> str:
@@ -62,6 +68,8 @@ def decode(secret: Mapping[str, Any]) -> HelmRelease:
             status=str(record["info"]["status"]),
             revision=int(record["version"]),
             values=dict(record.get("config") or {}),
+            changed=datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", record["info"]["last_deployed"])),
+            manifest=str(record["manifest"]),
         )
     except (KeyError, TypeError, ValueError, EOFError, OSError, zlib.error, binascii.Error, RecursionError):
         raise HelmReleaseError("a Secret of Helm holds no record of a release that can be read") from None
