@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -56,8 +56,8 @@ class InferenceServiceArgs:
     # how long a pod still serves after it was asked to end
     drain_seconds: int = 0
     run_as_non_root: bool = False
-    # probes of the port, a security context, and no token for the API server; a Deployment that is adopted goes without
-    # where its pods must not be replaced
+    # probes of the port, a security context, and no token for the API server: not where that would restart the pods of
+    # an adopted Deployment
     hardened: bool = True
     # Deployment and Service stay when the stack is destroyed
     retain_on_delete: bool = False
@@ -66,14 +66,10 @@ class InferenceServiceArgs:
     def of(cls, service: Service, tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()) -> InferenceServiceArgs:
         """The args of a service of the settings.
 
-        One that is adopted (`retainOnDelete`) keeps its pods as they are, but for what its settings ask for.
-
         Args:
             service: from the settings.
             tolerations: of the taints of its nodes.
         """
-        adopted = service.retain_on_delete
-        asked = service.model_fields_set if adopted else set(Service.model_fields)
         return cls(
             service_name=service.object_name,
             namespace=service.namespace,
@@ -87,7 +83,7 @@ class InferenceServiceArgs:
                 core_percent=service.gpu_core_percent,
                 mig_profile=service.mig_profile,
             ),
-            requests={name: getattr(service, name) for name in ("cpu", "memory") if name in asked},
+            requests=service.requests,
             args=service.args,
             env=service.env,
             env_from=service.env_from,
@@ -95,10 +91,10 @@ class InferenceServiceArgs:
             load_balancer=service.load_balancer,
             health_path=service.health_path,
             startup_seconds=duration_seconds(service.startup_time) if service.startup_time else 0,
-            drain_seconds=duration_seconds(service.drain_time) if "drain_time" in asked else 0,
+            drain_seconds=service.drain_seconds,
             run_as_non_root=service.run_as_non_root,
-            hardened=not adopted,
-            retain_on_delete=adopted,
+            hardened=not service.retain_on_delete,
+            retain_on_delete=service.retain_on_delete,
         )
 
     @property
@@ -121,7 +117,8 @@ class InferenceService(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:InferenceService", name, None, opts)
-        metadata = {"namespace": args.namespace, "labels": {"app": args.service_name}}
+        labels = {"app": args.service_name}
+        metadata = {"namespace": args.namespace, "labels": labels}
         patience = f"{args.patience_seconds // 60}m"
         common = pulumi.ResourceOptions(
             parent=self,
@@ -148,7 +145,7 @@ class InferenceService(pulumi.ComponentResource):
             metadata={"name": f"{args.service_name}{SERVICE_SUFFIX}", **metadata, **intranet},
             spec=v1.ServiceSpecArgs(
                 type="LoadBalancer",
-                selector=metadata["labels"],
+                selector=labels,
                 ports=[
                     v1.ServicePortArgs(name="http", protocol="TCP", port=args.port, target_port=args.container_port)
                 ],
@@ -238,37 +235,29 @@ def _container(args: InferenceServiceArgs) -> v1.ContainerArgs:
         ports=[v1.ContainerPortArgs(container_port=args.container_port)],
         # Of GPUs only limits: the API server copies them to requests, which must be equal.
         resources=v1.ResourceRequirementsArgs(limits=dict(args.gpu_limits), requests=dict(args.requests) or None),
-        **_probes(args),
+        startup_probe=_probe(
+            args, period=_STARTUP_PERIOD_SECONDS, failures=args.patience_seconds // _STARTUP_PERIOD_SECONDS
+        ),
+        readiness_probe=_probe(args, period=5, failures=3),
+        # A server that hangs still takes connections, and one with a long queue may not: a port can't tell.
+        liveness_probe=_probe(args, period=10, failures=6) if args.health_path else None,
         lifecycle=_lifecycle(args),
         security_context=_container_security(args),
     )
 
 
-def _probes(args: InferenceServiceArgs) -> dict[str, v1.ProbeArgs]:
-    """Startup and readiness; liveness only where a path tells it.
-
-    A server that hangs still takes connections, and one with a long queue may not: by its port nobody can tell that it
-    must be killed.
-    """
-    if not args.hardened and not args.health_path:
-        return {}
-
-    port, path = args.container_port, args.health_path
-
-    def probe(period: int, failures: int) -> v1.ProbeArgs:
-        return v1.ProbeArgs(
-            http_get=v1.HTTPGetActionArgs(path=path, port=port) if path else None,
-            tcp_socket=None if path else v1.TCPSocketActionArgs(port=port),
-            period_seconds=period,
-            timeout_seconds=5,
-            failure_threshold=failures,
-        )
-
-    probes = {
-        "startup_probe": probe(_STARTUP_PERIOD_SECONDS, args.patience_seconds // _STARTUP_PERIOD_SECONDS),
-        "readiness_probe": probe(5, 3),
-    }
-    return probes | ({"liveness_probe": probe(10, 6)} if args.health_path else {})
+def _probe(args: InferenceServiceArgs, *, period: int, failures: int) -> v1.ProbeArgs | None:
+    """A failure is `failures` refusals, one each `period` seconds."""
+    path, port = args.health_path, args.container_port
+    if not args.hardened and not path:
+        return None
+    return v1.ProbeArgs(
+        http_get=v1.HTTPGetActionArgs(path=path, port=port) if path else None,
+        tcp_socket=None if path else v1.TCPSocketActionArgs(port=port),
+        period_seconds=period,
+        timeout_seconds=5,
+        failure_threshold=failures,
+    )
 
 
 def _lifecycle(args: InferenceServiceArgs) -> v1.LifecycleArgs | None:

@@ -100,7 +100,7 @@ class Layout:
         return f"{self._network}.1"
 
     def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
-        """Address of the load balancer number `index`: 0..189, and 0..44 of those in the intranet, which end in 200 up."""
+        """Address of the load balancer number `index`, 0..189; of those in the intranet, 0..44."""
         return f"{self._network}.{(200 if intranet else 10) + index}"
 
 
