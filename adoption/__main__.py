@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from adoption.account import look_at_account
+from adoption.account import Account, look_at_account
 from adoption.effects import effects
 from adoption.engine import owned
-from adoption.findings import Findings, different, findings
+from adoption.findings import Findings, Owned, different, findings
 from adoption.import_files import Thing, import_files, which
 from adoption.live import LiveCluster
 from adoption.part import AdoptionError
@@ -24,6 +24,7 @@ from adoption.stack_text import with_settings
 from autoscaling.settings import Settings, SettingsError
 from autoscaling.settings.check import CHECKOUT, check_file
 from autoscaling.settings.extra_rule_checks import EXTRA_RULES
+from components.cluster_client import UnreachableError, connected
 
 _COMPONENTS, _RESOURCES = "components.json", "resources.json"
 
@@ -54,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shutil.rmtree(files.output, ignore_errors=True)
     try:
         adopt(given.stack, files, write=given.write)
+    except UnreachableError as error:
+        print(f"The cluster {error}.", file=sys.stderr)
+        return 1
     except (AdoptionError, SettingsError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -70,7 +74,20 @@ def adopt(stack: str, files: _Files, *, write: bool) -> None:
     settings = _settings(files.settings)
     have = owned(stack)
     account = look_at_account(settings)
-    cluster = LiveCluster(account.kubeconfig)
+    with connected(account.kubeconfig) as client:
+        _adopt(stack, files, settings, account, LiveCluster(client), have, write=write)
+
+
+def _adopt(
+    stack: str,
+    files: _Files,
+    settings: Settings,
+    account: Account,
+    cluster: LiveCluster,
+    have: Owned,
+    *,
+    write: bool,
+) -> None:
     found = findings(settings, account, cluster.look(settings), have)
     print(*found.lines(), sep="\n", flush=True)
     if not found.things:
@@ -124,8 +141,8 @@ def _check(draft: Path) -> None:
         check_file(draft)
     except SettingsError as error:
         hint = (
-            "A rule that is refused has to be rewritten in the release, or taken out of it, before the program can keep "
-            "it: README.md has what it must look like."
+            "A rule that is refused has to be rewritten in the release, or taken out of it, before the program can "
+            "keep it: README.md has what it must look like."
         )
         refused = [hint] if any(EXTRA_RULES in fault for fault in error.faults) else []
         raise AdoptionError(
@@ -137,8 +154,8 @@ def _refuse_losses(plan: Plan) -> None:
     lost = [urn.rpartition("::")[2] for urn, step in plan.steps.items() if "delete" in step.op or "replace" in step.op]
     if lost:
         raise AdoptionError(
-            f"\nWith these settings the stack would delete or replace what it has: {', '.join(sorted(lost))}. Bring the "
-            "stack to rest with `pulumi up`, and then adopt."
+            f"\nWith these settings the stack would delete or replace what it has: {', '.join(sorted(lost))}. Bring it "
+            "to rest with `pulumi up`, and then adopt."
         )
 
 

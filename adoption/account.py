@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -61,7 +62,7 @@ def look_at_account(settings: Settings) -> Account:
     Raises:
         AdoptionError: there is no such cluster, no credential, or no way to the account.
     """
-    seen: list[Account] = []
+    seen: dict[str, Any] = {}
 
     def program() -> None:
         account = alicloud.Provider("account", region=settings.region)
@@ -73,23 +74,14 @@ def look_at_account(settings: Settings) -> Account:
         prometheus = alicloud.arms.get_prometheus_output(
             ids=cluster.cluster_id.apply(lambda one: [one]), enable_details=True, opts=asked
         )
-        # Nested, since Output.all would make plain dictionaries of the SDK's classes.
-        known = pulumi.Output.all(cluster.cluster_id, cluster.kubeconfig, cluster.vswitch_ids)
-        known.apply(
-            lambda one: pools.nodepools.apply(
-                lambda found: prometheus.prometheis.apply(
-                    lambda instances: seen.append(
-                        Account(
-                            cluster_id=one[0],
-                            kubeconfig=one[1],
-                            vswitch_ids=one[2],
-                            prometheus=next((i.http_api_intra_url for i in instances if i.cluster_id == one[0]), None),
-                            pools=[_pool(pool) for pool in found if pool.node_pool_name == settings.gpu_node_pool.name],
-                        )
-                    )
-                )
-            )
-        )
+        answers: dict[str, pulumi.Output[Any]] = {
+            "kubeconfig": cluster.kubeconfig,
+            "vswitch_ids": cluster.vswitch_ids,
+            "pools": pools.nodepools,
+            "prometheus": prometheus.prometheis,
+        }
+        for name, answer in answers.items():
+            answer.apply(partial(seen.__setitem__, name))
 
     with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
         environment = {"PULUMI_BACKEND_URL": f"file://{folder}", "PULUMI_CONFIG_PASSPHRASE": "of nothing"}
@@ -99,8 +91,14 @@ def look_at_account(settings: Settings) -> Account:
             stack.preview(color="never")
         except automation.CommandError as error:
             raise AdoptionError("\n".join(said(str(error)))) from None
-    [account] = seen
-    return account
+    cluster_id, name = str(settings.cluster.id), settings.gpu_node_pool.name
+    return Account(
+        cluster_id=cluster_id,
+        kubeconfig=seen["kubeconfig"],
+        vswitch_ids=seen["vswitch_ids"],
+        prometheus=next((one.http_api_intra_url for one in seen["prometheus"] if one.cluster_id == cluster_id), None),
+        pools=[_pool(one) for one in seen["pools"] if one.node_pool_name == name],
+    )
 
 
 def _cluster_args(settings: Settings) -> AckClusterArgs:

@@ -8,7 +8,7 @@ from typing import Any
 from adoption.live import Object
 
 _TAKEN_OVER = ("kubectl", "before-first-apply")
-"""Field managers whose fields the Kubernetes provider takes over, and takes away where the program does not have them."""
+"""Field managers whose fields the Kubernetes provider takes over, and takes away where the program has none."""
 
 _FIRST_PATHS = 4
 

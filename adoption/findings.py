@@ -75,7 +75,7 @@ def _at(values: Any, key: Key) -> Any:
     for one in key:
         if values is None:
             return None
-        values = values[one] if isinstance(values, list) else values.get(one)
+        values = values[one] if isinstance(one, int) else values.get(one)
     return values
 
 
@@ -97,8 +97,8 @@ def _pool(found: Findings, settings: Settings, account: Account, owned: Owned) -
     elif len(account.pools) > 1:
         found.found.append(f"node pools {name}: {', '.join(pool.pool_id for pool in account.pools)}")
         found.part.problems.append(
-            f"the cluster has {len(account.pools)} node pools of the name {name}: give the one that is meant another name "
-            "in the ACK console, and set gpuNodePool.name to it."
+            f"the cluster has {len(account.pools)} node pools of the name {name}: give the one that is meant another "
+            "name in the ACK console, and set gpuNodePool.name to it."
         )
     else:
         [pool], [identity] = account.pools, ids

@@ -2,9 +2,9 @@
 
 Two, since the engine makes the providers of a file before its components, and one of them has a component above it.
 
-Most things the providers read themselves at the import. Two are told instead: of the release they would read the values,
-which have the address of Prometheus with its token, into the plain part of the state; and of the Service the address in
-the cluster, which the program leaves to Kubernetes, so that they would make another Service with another one.
+Most things the providers read themselves at the import. Two are told instead: of the release they would read the
+values, which have the address of Prometheus with its token, into the plain part of the state; and of the Service its
+address in the cluster, which the program leaves to Kubernetes, so that they would make another Service.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 from adoption.live import Object
 from adoption.plan import Plan, Step
-from autoscaling.adapter_values import OWN, at
-from verify.helm_release import HelmRelease
+from autoscaling.adapter_values import at
+from autoscaling.helm_release import HelmRelease
 
 NODE_POOL = "alicloud:cs/nodePool:NodePool"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -28,6 +28,8 @@ _SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270
 
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
 """Fields of a Service that Kubernetes fills in and the program leaves to it."""
+
+_PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 Found = Mapping[tuple[str, ...], "Thing"]
 """By type or kind, and name."""
@@ -55,7 +57,7 @@ def which(step: Step) -> tuple[str, ...]:
 
 
 def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two files, of what the stack does not have yet; the second has no resources where it has all that was found."""
+    """The two files, of what the stack does not have yet; each is empty where that is nothing."""
     urns = plan.urns()
     components = [entry for entry in plan.entries if entry.get("component")]
     resources: list[dict[str, Any]] = []
@@ -68,7 +70,7 @@ def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, An
         elif thing := found.get(which(step)):
             resources.append({**entry, "id": thing.identity, **_told(step, thing)})
     if all(one["type"].startswith("pulumi:providers:") for one in resources):
-        return {"resources": components}, {}
+        return {}, {}
     table = {**plan.names, **{entry["name"]: urns[entry["name"]] for entry in components}}
     named = {one[key] for one in resources for key in ("parent", "provider") if key in one}
     return (
@@ -113,9 +115,10 @@ def _service_inputs(live: Object) -> dict[str, Any]:
 def _without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, with nothing in the place of each secret: the state then knows that something secret stands there."""
     told: dict[str, Any] = copy.deepcopy(dict(values))
-    for path in OWN:
-        if path[-1] in ("url", "prometheusHeader") and at(told, path) is not None:
-            at(told, path[:-1])[path[-1]] = _secret("")
+    prometheus = at(told, _PROMETHEUS) or {}
+    for key in ("url", "prometheusHeader"):
+        if key in prometheus:
+            prometheus[key] = _secret("")
     return told
 
 

@@ -1,23 +1,18 @@
-"""What the cluster has: asked of its API server, which is asked for nothing but to answer."""
+"""What the cluster has, as its API server says."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import yaml
-from kubernetes import client, config
-
 from adoption.part import AdoptionError
+from autoscaling.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
 from autoscaling.settings import Settings
 from autoscaling.settings.model import SERVICE_SUFFIX, Service
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
-from verify.cluster import BrokenLinkError, Cluster, ClusterError
-from verify.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
+from components.cluster_client import ClusterClient
 
 Object = Mapping[str, Any]
 """A Kubernetes object as the API server answers it."""
@@ -49,75 +44,57 @@ class Live:
 
 
 class LiveCluster:
-    """A cluster by its kubeconfig.
+    """A cluster that is asked for nothing but to answer.
 
-    Each method raises `AdoptionError` where the cluster can't be reached, or does not answer.
+    Each method raises `UnreachableError` where it does not, and `AdoptionError` where it hides what has to be known.
     """
 
-    def __init__(self, kubeconfig: str) -> None:
-        try:
-            self._api = config.new_client_from_config_dict(yaml.safe_load(kubeconfig))
-        # Of whatever kind: its text may have a part of the kubeconfig.
-        except Exception:
-            raise AdoptionError("the cluster's kubeconfig can't be read: get a new one in the ACK console.") from None
-        self._cluster = Cluster(self._api)
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
 
     def look(self, settings: Settings) -> Live:
         """What there is under the names of the settings."""
-        api = f"/apis/autoscaling/{settings.cluster.autoscaling_api}"
-        return Live([self._objects(one, api) for one in settings.services], self._release())
+        live = Live([self._objects(one, settings) for one in settings.services], self._release())
+        if self._client.hidden:
+            raise AdoptionError(
+                f"the credential for the cluster may not list {self._client.hidden[0]}: use one of an administrator."
+            )
+        return live
 
     def as_served(self, wanted: Object) -> Object:
-        """An object that is wanted, with the API server's own defaults: it is asked what it would make of it."""
+        """An object that is wanted, as the API server would store it, with its own defaults."""
         metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
-        path = f"{_path(wanted)}?dryRun=All"
-        try:
-            answer = self._api.call_api(
-                path,
-                "POST",
-                header_params={"Content-Type": "application/json", "Accept": "application/json"},
-                body={**wanted, "metadata": metadata},
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _return_http_data_only=True,
-            )
-            served: Object = json.loads(answer.data)
-        except (client.ApiException, ValueError):
-            raise AdoptionError(
-                f"the API server does not say what {wanted['kind']} it would make: try again."
-            ) from None
+        served = self._client.would_create(_path(wanted), {**wanted, "metadata": metadata})
+        if served is None:
+            raise AdoptionError(f"the credential for the cluster may not create a {wanted['kind']}.")
         return served
 
-    def _objects(self, service: Service, autoscaling: str) -> ServiceObjects:
+    def _objects(self, service: Service, settings: Settings) -> ServiceObjects:
         name, namespace = service.object_name, service.namespace
-        deployments = self._named(f"/apis/apps/v1/namespaces/{namespace}/deployments", name)
-        services = self._named(f"/api/v1/namespaces/{namespace}/services", f"{name}{SERVICE_SUFFIX}")
-        autoscalers = self._list(f"{autoscaling}/namespaces/{namespace}/horizontalpodautoscalers")
+        version = f"autoscaling/{settings.cluster.autoscaling_api}"
+        autoscalers = self._list(version, "HorizontalPodAutoscaler", namespace)
         return ServiceObjects(
-            next(iter(deployments), None),
-            next(iter(services), None),
+            self._named("apps/v1", "Deployment", namespace, name),
+            self._named("v1", "Service", namespace, f"{name}{SERVICE_SUFFIX}"),
             [one for one in autoscalers if _scales(one, name)],
         )
 
     def _release(self) -> HelmRelease | None:
         selector = quote(secret_selector(ADAPTER_NAME))
-        secrets = self._list(f"/api/v1/namespaces/{ADAPTER_NAMESPACE}/secrets?labelSelector={selector}")
+        path = f"/api/v1/namespaces/{ADAPTER_NAMESPACE}/secrets?labelSelector={selector}"
         try:
-            found = latest(secrets)
+            found = latest(self._client.listed(path))
         except HelmReleaseError as error:
             raise AdoptionError(f"the release {ADAPTER_NAME} can't be read: {error}.") from None
         return None if found and found.status == "uninstalled" else found
 
-    def _named(self, path: str, name: str) -> list[Object]:
-        return self._list(f"{path}?fieldSelector={quote(f'metadata.name={name}')}")
+    def _named(self, version: str, kind: str, namespace: str, name: str) -> Object | None:
+        return next((one for one in self._list(version, kind, namespace) if one["metadata"]["name"] == name), None)
 
-    def _list(self, path: str) -> list[Object]:
-        try:
-            answer = self._cluster.get(path)
-        except (ClusterError, BrokenLinkError) as error:
-            raise AdoptionError(f"{path.partition('?')[0]}: {error}".rstrip(".") + ".") from None
-        kind = {"apiVersion": re.sub(r"^/apis?/|/namespaces.*$", "", path), "kind": answer["kind"].removesuffix("List")}
-        return [{**kind, **one} for one in answer["items"]]
+    def _list(self, version: str, kind: str, namespace: str) -> list[Object]:
+        kinds = {"apiVersion": version, "kind": kind}
+        # A list names the kind of its items once.
+        return [{**kinds, **one} for one in self._client.listed(_path({**kinds, "metadata": {"namespace": namespace}}))]
 
 
 def _path(wanted: Object) -> str:
@@ -128,4 +105,4 @@ def _path(wanted: Object) -> str:
 
 def _scales(autoscaler: Object, deployment: str) -> bool:
     target = autoscaler["spec"]["scaleTargetRef"]
-    return target["kind"] == "Deployment" and target["name"] == deployment
+    return bool(target["kind"] == "Deployment" and target["name"] == deployment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,9 +10,10 @@ from adoption.part import Part
 from adoption.secret_names import may_be_secret
 from autoscaling.adapter_rules import RULE_PRESETS, Rule, RulePreset
 from autoscaling.adapter_values import RELIST_INTERVAL, RULES, at, foreign
+from autoscaling.exposed_name import exposed_name
+from autoscaling.helm_release import HelmRelease
 from autoscaling.settings import Settings
-from verify.adapter import exposed_name
-from verify.helm_release import HelmRelease
+from components.chart import chart_version
 
 _KEY = "metricsAdapter"
 _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
@@ -42,7 +42,8 @@ def of_release(release: HelmRelease, settings: Settings, prometheus: str | None)
     if secret:
         part.problems.append(
             f"release {release.name} has values that may be secrets, which no stack file should have and the program "
-            f"would take away: {', '.join(secret)}. Put them into a Kubernetes Secret, and take them out of the release."
+            f"would take away: {', '.join(secret)}. Put them into a Kubernetes Secret, and take them out of the "
+            "release."
         )
     elif values:
         part.settings[_KEY, "values"] = values
@@ -54,10 +55,16 @@ def of_release(release: HelmRelease, settings: Settings, prometheus: str | None)
 
 def _chart(part: Part, release: HelmRelease, settings: Settings) -> None:
     chart = settings.metrics_adapter.chart
-    same = re.sub(r"-[0-9]+\.[0-9]+\.[0-9]+([^/]*)\.tgz$", f"-{release.version}.tgz", chart)
-    # The version of a folder is not in its name.
-    if same != chart:
-        part.settings[_KEY, "chart"] = same
+    version = chart_version(chart)
+    if version in (None, release.version):
+        return
+    if "://" in chart:
+        part.settings[_KEY, "chart"] = chart.replace(f"-{version}.tgz", f"-{release.version}.tgz")
+        return
+    part.problems.append(
+        f"release {release.name} is of chart {release.version}, and metricsAdapter.chart is of {version}, for which it "
+        f"would be uninstalled and installed anew: set metricsAdapter.chart to one of {release.version}."
+    )
 
 
 def _rules(part: Part, release: HelmRelease, settings: Settings) -> None:
@@ -103,8 +110,8 @@ def _access(part: Part, release: HelmRelease, settings: Settings, prometheus: st
     if authorization and settings.prometheus.auth.type == "none":
         kind = "basic" if authorization.startswith("Basic ") else "token"
         part.problems.append(
-            f"release {release.name} sends an Authorization to Prometheus: set prometheus.auth, of type {kind}, with its "
-            "secret encrypted."
+            f"release {release.name} sends an Authorization to Prometheus: set prometheus.auth, of type {kind}, with "
+            "its secret encrypted."
         )
     url = at(release.values, (*_PROMETHEUS, "url"))
     if prometheus and url and url != prometheus:

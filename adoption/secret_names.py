@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 _SECRET = {"secret", "password", "passwd", "pwd", "token", "credential", "credentials", "authorization"}
@@ -14,5 +15,5 @@ def may_be_secret(name: str) -> bool:
     if words[-1:] in (["name"], ["ref"]):
         return False
     return bool(_SECRET & set(words)) or any(
-        first in _SECRET_KEYS and second == "key" for first, second in zip(words, words[1:], strict=False)
+        first in _SECRET_KEYS and second == "key" for first, second in itertools.pairwise(words)
     )

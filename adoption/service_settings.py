@@ -47,8 +47,8 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
         chosen = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
         part.problems.append(
             f"{what} selects its pods by {chosen or 'expressions'}, the program by app={service.object_name}, and a "
-            "selector can't be changed: it would be deleted and made anew. Give the service another name, so that a new "
-            "one is made beside it."
+            "selector can't be changed: it would be deleted and made anew. Give the service another name, so that a "
+            "new one is made beside it."
         )
     pod = spec["template"]["spec"]
     containers = pod["containers"]
@@ -63,23 +63,25 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
     secret = [name for name in env if may_be_secret(name)]
     if secret:
         part.problems.append(
-            f"{what} has in its environment what may be secret, which no stack file should have: {', '.join(secret)}. Put "
-            "it into a Kubernetes Secret and name that in envFrom."
+            f"{what} has in its environment what may be secret, which no stack file should have: {', '.join(secret)}. "
+            "Put it into a Kubernetes Secret and name that in envFrom."
         )
     resources = container.get("resources") or {}
     ports = container.get("ports") or []
     # What is asked of GPUs is copied into the requests by the API server.
     requests = {name: value for name, value in (resources.get("requests") or {}).items() if name in ("cpu", "memory")}
-    return {
+    values: dict[Key, Any] = {
         ("containerName",): container["name"],
         ("image",): container["image"],
-        **({("containerPort",): ports[0]["containerPort"]} if ports else {}),
         ("args",): list(container.get("args") or []),
         ("env",): {name: value for name, value in env.items() if name not in secret},
         ("envFrom",): [one["secretRef"]["name"] for one in container.get("envFrom") or [] if "secretRef" in one],
-        **{(name,): value for name, value in requests.items()},
-        **_gpus(resources.get("limits") or {}),
     }
+    values |= {(name,): value for name, value in requests.items()}
+    values |= _gpus(resources.get("limits") or {})
+    if ports:
+        values["containerPort",] = ports[0]["containerPort"]
+    return values
 
 
 def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
