@@ -186,10 +186,11 @@ def _write_imports(output: Path, plan: Plan, things: Mapping[tuple[str, ...], Th
 
 
 def _next(files: _Files, names: Sequence[str], stack: str, *, taken: bool) -> Iterator[str]:
-    if not taken:
-        yield f"  cp {_shown(files.draft)} {files.settings.name}"
+    # Imported first: on these settings alone `up` would make a second node pool of the same name.
     for name in names:
         yield f"  pulumi import --stack {stack} --file {_shown(files.output / name)} --generate-code=false"
+    if not taken:
+        yield f"  cp {_shown(files.draft)} {files.settings.name}"
     yield f"  pulumi preview --stack {stack}"
     yield f"  pulumi up --stack {stack}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ from adoption.live import Object
 
 _TAKEN_OVER = ("kubectl", "before-first-apply")
 """Field managers whose fields the Kubernetes provider takes over, and takes away where the program has none."""
+
+_ALLOCATED = re.compile(r"^spec\.(clusterIPs?|healthCheckNodePort|ports\[\d+\]\.nodePort)$")
+"""Fields of a Service that Kubernetes fills in, for each Service in another way, and keeps."""
 
 _FIRST_PATHS = 4
 
@@ -25,6 +29,10 @@ def effects(live: Object, wanted: Object) -> Iterator[str]:
         changed = list(_differences(live["spec"]["template"], wanted["spec"]["template"], ("spec", "template")))
         if changed:
             yield f"the pods of {what} would be replaced one by one, since these differ: {_some(changed)}."
+    if live["kind"] == "Service":
+        changed = [one for one in _differences(live["spec"], wanted["spec"], ("spec",)) if not _ALLOCATED.search(one)]
+        if changed:
+            yield f"{what} would change in {_some(changed)}."
     for part in ("labels", "annotations"):
         lost = sorted(_owned(live, part) - set(wanted["metadata"].get(part) or {}))
         if lost:

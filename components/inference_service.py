@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -212,9 +212,8 @@ def _deployment_spec(args: InferenceServiceArgs) -> kubernetes.apps.v1.Deploymen
 def _pod_spec(args: InferenceServiceArgs) -> v1.PodSpecArgs:
     return v1.PodSpecArgs(
         containers=[_container(args)],
-        tolerations=pulumi.Output.from_input(args.tolerations).apply(
-            lambda several: [v1.TolerationArgs(**one) for one in several] or None
-        ),
+        # The SDK takes a map of the same keys for a TolerationArgs; its types do not say so.
+        tolerations=cast(Any, args.tolerations or None),
         termination_grace_period_seconds=args.drain_seconds + _SHUTDOWN_SECONDS,
         # No server here talks to the API server.
         automount_service_account_token=False if args.hardened else None,

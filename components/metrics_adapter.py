@@ -32,9 +32,9 @@ class MetricsAdapterArgs:
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
     # further values of the chart, none of them one that is set here
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     # makes room for the release where an interrupted run left one
-    before_create: BeforeCreate | None = None
+    before_create: BeforeCreate | None = field(default=None, repr=False)
     # an adopted release stays when the stack is destroyed
     retain_on_delete: bool = False
 

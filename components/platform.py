@@ -53,7 +53,7 @@ def own_platform(settings: Settings) -> Platform:
         cluster_id=str(settings.cluster.id),
         region=settings.region,
         autoscaling_api=settings.cluster.autoscaling_api,
-        preflight=no_other_owners(settings.services),
+        preflight=no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.retain_on_delete),
     )
     cluster = AckCluster("cluster", cluster_args, cloud)
 

@@ -247,7 +247,7 @@ def test_every_value_is_where_the_vendors_chart_reads_it(auth: dict[str, str]) -
     """Only the flavour of ACK: the community's chart, with `rules` and `prometheus` on top, is not deployed here."""
     config = dev_config(prometheus={"auth": auth})
     values = run_program(config, Recorder(), encrypted=["ackgpu:prometheus"]).secret_values
-    assert values.keys() == {"AlibabaCloudMetricsAdapter"}
+    assert values.keys() == {"AlibabaCloudMetricsAdapter", "global"}, "what Helm hands to any chart, and no more"
     [prometheus] = values["AlibabaCloudMetricsAdapter"].values()
 
     def paths(value: Any, prefix: str = "") -> set[str]:
