@@ -61,7 +61,8 @@ def access(settings: Settings) -> None:
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    cluster = _own_cluster(settings, cloud, no_other_owners(settings.services))
+    preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.retain_on_delete)
+    cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
     nodes = GpuNodePool("gpu", nodes_args, cloud)

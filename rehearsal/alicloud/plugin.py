@@ -140,6 +140,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
             "alicloud:cs/getClusters:getClusters": lambda given: self._vendor.get_clusters(self._region, given),
             "alicloud:cs/getClusterCredential:getClusterCredential": self._vendor.get_cluster_credential,
             "alicloud:arms/getPrometheus:getPrometheus": self._vendor.get_prometheus,
+            "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._vendor.get_node_pools,
         }
         function = functions.get(request.tok)
         if function is None:

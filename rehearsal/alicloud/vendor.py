@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rehearsal.alicloud.node_pool_listing import listed
 from rehearsal.alicloud.nodes import WaitForNodes
 from rehearsal.alicloud.store import (
     ADDON,
@@ -126,7 +127,7 @@ class VendorApi:
     def get_clusters(self, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The answer of `cs.getClusters`: the region's clusters that pass every given filter."""
         cluster = self._store.read().cluster
-        listed = {
+        entry = {
             "id": cluster.cluster_id,
             "clusterId": cluster.cluster_id,
             "clusterName": cluster.name,
@@ -147,7 +148,7 @@ class VendorApi:
             "maintenanceWindow": {},
             "operationPolicy": {},
         }
-        found = [listed] if cluster.region_id == region and _passes(listed, arguments, _CLUSTER_FILTERS) else []
+        found = [entry] if cluster.region_id == region and _passes(entry, arguments, _CLUSTER_FILTERS) else []
         return _listing(arguments, "clusters", found)
 
     def get_cluster_credential(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -189,6 +190,14 @@ class VendorApi:
             if _passes(instance, arguments, ("resourceGroupId",)) and wanted_tags.items() <= instance["tags"].items():
                 found.append(instance)
         return _listing(arguments, "prometheis", found)
+
+    def get_node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `cs.getKubernetesNodePools`: the cluster's pools, of a name where one is given."""
+        resources = self._store.read().resources
+        pools = [listed(key, one) for key, one in resources.items() if one.type == NODE_POOL]
+        wanted = arguments.get("nodePoolName")
+        found = [pool for pool in pools if not wanted or pool["nodePoolName"] == wanted]
+        return {**arguments, "id": "node-pools", "ids": [pool["nodePoolId"] for pool in found], "nodepools": found}
 
 
 _CLUSTER_TEXTS = (
