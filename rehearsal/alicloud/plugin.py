@@ -146,6 +146,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
             "alicloud:vpc/getSwitches:getSwitches": self._vendor.get_switches,
             "alicloud:vpc/getNetworks:getNetworks": lambda given: self._vendor.get_networks(self._region, given),
             "alicloud:arms/getPrometheus:getPrometheus": self._vendor.get_prometheus,
+            "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._vendor.get_node_pools,
         }
         function = functions.get(request.tok)
         if function is None:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from rehearsal.alicloud import clusters, networks
 from rehearsal.alicloud.listing import listing, passes
+from rehearsal.alicloud.node_pool_listing import listed
 from rehearsal.alicloud.nodes import WaitForNodes
 from rehearsal.alicloud.refused import Refused
 from rehearsal.alicloud.store import (
@@ -195,6 +196,14 @@ class VendorApi:
         if token == SWITCH:
             return networks.new_vswitch(cloud, inputs, region)
         return _new_part(cloud, token, inputs)
+
+    def get_node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `cs.getKubernetesNodePools`: the cluster's pools, of a name where one is given."""
+        resources = self._store.read().resources
+        pools = [listed(key, one) for key, one in resources.items() if one.type == NODE_POOL]
+        wanted = arguments.get("nodePoolName")
+        found = [pool for pool in pools if not wanted or pool["nodePoolName"] == wanted]
+        return {**arguments, "id": "node-pools", "ids": [pool["nodePoolId"] for pool in found], "nodepools": found}
 
 
 _PROMETHEUS_TEXTS = (

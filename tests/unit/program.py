@@ -49,7 +49,8 @@ class Registration:
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
     protect: bool
-    replace_on_changes: tuple[str, ...]
+    replacement_trigger: str
+    """A text whose change replaces the resource; empty: none."""
     retain_on_delete: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
@@ -231,7 +232,7 @@ class _Monitor(MockMonitor):
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
                 protect=request.protect,
-                replace_on_changes=tuple(request.replaceOnChanges),
+                replacement_trigger=request.replacement_trigger.string_value,
                 retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )

@@ -166,9 +166,9 @@ def test_the_load_balancer_is_the_guides_or_one_of_the_intranet() -> None:
 
 
 def test_another_kind_of_load_balancer_takes_another_service_before_which_the_old_one_goes() -> None:
-    service = program().one(SERVICE)
-    assert service.replace_on_changes == (f'metadata.annotations["{ADDRESS_TYPE}"]',)
-    assert service.delete_before_replace
+    public, private = (program(loadBalancer=kind).one(SERVICE) for kind in ("internet", "intranet"))
+    assert (public.replacement_trigger, private.replacement_trigger) == ("internet", "intranet")
+    assert private.delete_before_replace, "two Services can't have one name"
 
 
 def _guides_pod() -> dict[str, Any]:
