@@ -50,7 +50,9 @@ def require_no_users(stack: automation.Stack) -> None:
 
 
 def _autoscalers(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"]["region"])
+    platform = outputs["platform"]
+    api_endpoint = platform.get("cluster", {}).get("apiEndpoint", "internet")
+    kubeconfig = current_kubeconfig(outputs["clusterId"], platform["region"], api_endpoint)
     with connected(kubeconfig) as client:
         found = client.listed(_HPAS)
     if client.hidden:

@@ -18,7 +18,7 @@ class KubeconfigError(Exception):
     """There is none to be had; the message is a phrase without a secret."""
 
 
-def current_kubeconfig(cluster_id: str, region: str) -> str:
+def current_kubeconfig(cluster_id: str, region: str, api_endpoint: str) -> str:
     """Ask the account for a kubeconfig of a cluster, by a preview of a program that does only that.
 
     Nothing is made or kept: the preview's backend is a folder that goes with it.
@@ -33,7 +33,8 @@ def current_kubeconfig(cluster_id: str, region: str) -> str:
 
     def program() -> None:
         account = pulumi.ResourceOptions(providers=[alicloud.Provider("alicloud", region=region)])
-        cluster = AckCluster("cluster", AckClusterArgs(cluster_id=cluster_id, region=region), account)
+        args = AckClusterArgs(cluster_id=cluster_id, region=region, api_endpoint=api_endpoint)
+        cluster = AckCluster("cluster", args, account)
         cluster.kubeconfig.apply(got.append)
 
     import pulumi_alicloud as alicloud
