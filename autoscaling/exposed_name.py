@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from autoscaling.extra_rules import RuleName
 from autoscaling.promql import QueryError, regex
 
@@ -69,6 +71,24 @@ def name_of_rule(rule: Mapping[str, Any]) -> str:
         NameFaultError: as for `derived_name`.
     """
     return derived_name(RuleName.model_validate(rule.get("name", {})), rule["seriesQuery"].partition("{")[0])
+
+
+def exposed_name(rule: Mapping[str, Any]) -> str | None:
+    """The name under which any rule exposes its series; None where it depends on which series there are."""
+    name, series = rule.get("name") or {}, series_name(rule)
+    if series is None:
+        template = str(name.get("as") or "")
+        return template if template and "$" not in template else None
+    try:
+        return derived_name(RuleName.model_validate(name), series)
+    except (NameFaultError, ValidationError):
+        return None
+
+
+def series_name(rule: Mapping[str, Any]) -> str | None:
+    """The name of the series that a rule selects, without its labels."""
+    found = re.match(r"[a-zA-Z_:][\w:]*", str(rule.get("seriesQuery", "")))
+    return found[0] if found else None
 
 
 def _unknown(reference: re.Match[str], template: str, expanded: str) -> NameFaultError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,11 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.adapter_rules import Rule
+from autoscaling.adapter_values import merged, own_values
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
-
-_TIMEOUT_SECONDS = 300
-
-_LOG_LEVEL = 5
-"""The guide's."""
+from components.chart import chart_version
+from components.live_adapter import INSTALLATION_SECONDS, BeforeChange
+from components.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +28,15 @@ class MetricsAdapterArgs:
     prometheus_url: pulumi.Input[str] = field(repr=False)
     # value of the header Authorization of each query; a secret, kept one in the state
     prometheus_authorization: pulumi.Input[str] | None = field(default=None, repr=False)
-    rules: Sequence[Rule]
+    rules: pulumi.Input[Sequence[Rule]]
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
+    # further values of the chart, none of them one that is set here
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # takes away what an interrupted run left of the release
+    before_change: BeforeChange | None = field(default=None, repr=False)
+    # an adopted release stays when the stack is destroyed
+    retain_on_delete: bool = False
 
 
 class MetricsAdapter(pulumi.ComponentResource):
@@ -47,6 +52,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                 "or a path from the folder of the project."
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
+        before: list[pulumi.ResourceHook | BeforeChange] = [args.before_change] if args.before_change else []
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",
             kubernetes.helm.v3.ReleaseArgs(
@@ -54,27 +60,30 @@ class MetricsAdapter(pulumi.ComponentResource):
                 name=ADAPTER_NAME,
                 namespace=ADAPTER_NAMESPACE,
                 chart=args.chart,
-                timeout=_TIMEOUT_SECONDS,
-                # Values outside this key are ignored by the chart without a word.
-                values={
-                    "AlibabaCloudMetricsAdapter": {
-                        "prometheus": {
-                            "enabled": True,
-                            "url": args.prometheus_url,
-                            **_headers(args.prometheus_authorization),
-                            "logLevel": _LOG_LEVEL,
-                            "metricsRelistInterval": args.relist_interval,
-                            "adapter": {"rules": {"default": False, "custom": list(args.rules)}},
-                        }
-                    }
-                },
+                # The provider reads it from the chart, but not at a preview where a value is unknown.
+                version=chart_version(args.chart),
+                timeout=INSTALLATION_SECONDS,
+                values=merged(
+                    own_values(
+                        stack=stack_name(),
+                        url=args.prometheus_url,
+                        headers=_headers(args.prometheus_authorization),
+                        relist_interval=args.relist_interval,
+                        rules=args.rules,
+                    ),
+                    args.values,
+                ),
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            # The vendor's chart can't be upgraded in place. The same chart from another place can.
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                replace_on_changes=["version"],
+                delete_before_replace=True,
+                retain_on_delete=args.retain_on_delete,
+                hooks=pulumi.ResourceHookBinding(before_create=before, before_update=before),
+            ),
         )
 
 
-def _headers(authorization: pulumi.Input[str] | None) -> dict[str, Any]:
-    # An absent key leaves the release of an instance without authentication as it is.
-    if authorization is None:
-        return {}
-    return {"prometheusHeader": [{"Authorization": pulumi.Output.secret(authorization)}]}
+def _headers(authorization: pulumi.Input[str] | None) -> list[dict[str, pulumi.Input[str]]]:
+    return [] if authorization is None else [{"Authorization": pulumi.Output.secret(authorization)}]

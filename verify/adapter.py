@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 from kubernetes import client
-from pydantic import ValidationError
 
-from autoscaling.exposed_name import NameFaultError, derived_name
-from autoscaling.extra_rules import RuleName
+from autoscaling.adapter_rules import Rule
+from autoscaling.exposed_name import exposed_name
 from verify.cluster import BrokenLinkError, Cluster, Pod
 
 _URL_ARGUMENT, _HEADER_ARGUMENT = "--prometheus-url=", "--prometheus-header="
-
-Rule = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,24 +31,6 @@ class Adapter:
     def rule_of(self, metric: str) -> Rule | None:
         """The rule that exposes the metric."""
         return next((rule for rule in self.rules if exposed_name(rule) == metric), None)
-
-
-def exposed_name(rule: Rule) -> str | None:
-    """The name under which a rule exposes its series; None where it depends on which series there are."""
-    name, series = rule.get("name") or {}, series_name(rule)
-    if series is None:
-        template = str(name.get("as") or "")
-        return template if template and "$" not in template else None
-    try:
-        return derived_name(RuleName.model_validate(name), series)
-    except (NameFaultError, ValidationError):
-        return None
-
-
-def series_name(rule: Rule) -> str | None:
-    """The name of the series that a rule selects, without its labels."""
-    found = re.match(r"[a-zA-Z_:][\w:]*", str(rule.get("seriesQuery", "")))
-    return found[0] if found else None
 
 
 def ready_pod(cluster: Cluster, registration: client.V1APIService) -> Pod:

@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from autoscaling.exposed_name import name_of_rule
+from autoscaling.settings.adapter_value_checks import adapter_value_findings
 from autoscaling.settings.cluster_checks import cluster_findings
 from autoscaling.settings.extra_rule_checks import extra_rule_findings
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpu_findings
 from autoscaling.settings.metric_checks import metric_findings
 from autoscaling.settings.model import DEFAULT_SCALE_DOWN_WINDOW_SECONDS, Service, Settings, duration_seconds
+from autoscaling.settings.pool_checks import pool_findings
 from autoscaling.settings.prometheus_checks import prometheus_findings
 from autoscaling.settings.service_checks import service_findings
 
@@ -20,6 +22,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     """Every fault between the settings, and every warning."""
     yield from cluster_findings(settings)
     yield from gpu_findings(settings)
+    yield from pool_findings(settings)
     yield from service_findings(settings)
     yield from _unique_names(settings)
     yield from _relist_interval(settings)
@@ -32,6 +35,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
     yield from extra_rule_findings(settings.metrics_adapter.extra_rules, own)
     yield from prometheus_findings(settings)
+    yield from adapter_value_findings(settings)
 
 
 def _unique_names(settings: Settings) -> Iterator[Finding]:

@@ -116,7 +116,7 @@ def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[Finding]
 
 
 def gpus_per_node(pool: GpuNodePool) -> int | None:
-    """None where the instance types don't agree on a number, or the table lacks one."""
+    """GPUs of each node; None where the instance types don't agree on a number, or the table lacks one."""
     if pool.gpus_per_node is not None:
         return pool.gpus_per_node
     rows = [find_instance_type(name) for name in pool.instance_types]
@@ -126,7 +126,7 @@ def gpus_per_node(pool: GpuNodePool) -> int | None:
 
 
 def most_nodes(pool: GpuNodePool) -> int | None:
-    """None where the settings contradict each other."""
+    """To which the pool can grow; None where the settings contradict each other."""
     if (pool.size is None) == (pool.autoscaling is None):
         return None
     return pool.autoscaling.max if pool.autoscaling else pool.size

@@ -51,8 +51,10 @@ adapter = kubernetes.helm.v3.Release(
     name="ack-alibaba-cloud-metrics-adapter",
     namespace="kube-system",
     chart="./rehearsal/chart",
+    version="1.3.2",
     timeout=300,
     values={
+        "global": {"ackgpu": {"stack": f"{pulumi.get_project()}/{pulumi.get_stack()}"}},
         "AlibabaCloudMetricsAdapter": {
             "prometheus": {
                 "enabled": True,
@@ -61,9 +63,9 @@ adapter = kubernetes.helm.v3.Release(
                 "metricsRelistInterval": "5s",
                 "adapter": {"rules": {"default": False, "custom": config.require_object("rules")}},
             }
-        }
+        },
     },
-    opts=pulumi.ResourceOptions(provider=in_cluster),
+    opts=pulumi.ResourceOptions(provider=in_cluster, replace_on_changes=["version"], delete_before_replace=True),
 )
 
 probe = {"tcp_socket": {"port": 80}, "period_seconds": 5, "timeout_seconds": 5}

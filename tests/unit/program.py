@@ -72,6 +72,8 @@ class Recorder(pulumi.runtime.Mocks):
     """What a look at the cluster sees where there is none."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
+    platform_outputs: dict[str, Any] = field(default_factory=dict)
+    """What a stack that is named as the platform exports."""
     registrations: list[Registration] = field(default_factory=list)
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
@@ -80,6 +82,8 @@ class Recorder(pulumi.runtime.Mocks):
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         computed: dict[str, Any] = {}
+        if args.typ == "pulumi:pulumi:StackReference":
+            return args.name, {"name": args.inputs["name"], "outputs": self.platform_outputs}
         if args.typ == "pulumi:providers:alicloud":
             self.cluster_region = self.cluster_region or args.inputs["region"]
         elif args.typ == "alicloud:cs/nodePool:NodePool":
@@ -222,6 +226,7 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
         set_mocks(recorder, project="ackgpu", stack="unit", preview=recorder.preview, monitor=monitor)
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
+        SETTINGS.callbacks = mock.Mock()
         values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
         set_all_config(values, list(encrypted))
         await run_pulumi_func(program)

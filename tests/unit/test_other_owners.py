@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 import ssl
 import stat
 from collections.abc import Iterator
@@ -23,7 +25,7 @@ from autoscaling.other_owners import (
     other_autoscalers,
 )
 from autoscaling.versions import ADAPTER_SERVICE
-from components import preflight
+from components import cluster_client, preflight
 from components.preflight import Sight
 from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
 from tests.unit.fake_cluster import FakeCluster, running
@@ -350,12 +352,14 @@ def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
 def test_a_cluster_that_cannot_be_reached_stops_up_alone(
     kubeconfig: str | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with running({}) as cluster:
-        gone = cluster.kubeconfig
-    program = Recorder(kubeconfig=kubeconfig or gone, preview=True)
-    assert run_program(config(), program).of_type("kubernetes:helm.sh/v3:Release"), "as the provider, which goes on too"
-    with pytest.raises(pulumi.RunError, match=reason) as failure:
-        run_program(config(), Recorder(kubeconfig=kubeconfig or gone))
+    with running({}) as cluster, socket.socket() as port:
+        # As long as it is taken and nobody listens, it is nobody else's.
+        port.bind(("127.0.0.1", 0))
+        gone = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port.getsockname()[1]}", cluster.kubeconfig)
+        program = run_program(config(), Recorder(kubeconfig=kubeconfig or gone, preview=True))
+        assert program.of_type("kubernetes:helm.sh/v3:Release"), "as the provider, which goes on too"
+        with pytest.raises(pulumi.RunError, match=reason) as failure:
+            run_program(config(), Recorder(kubeconfig=kubeconfig or gone))
     assert len(caplog.messages) == 1
     assert "c2VjcmV0" not in str(failure.value) + caplog.text
 
@@ -423,9 +427,17 @@ def test_the_proxy_is_asked(scheme: str, proxied: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("address", "error", "phrase"),
     [
-        ("socks5://u:c2VjcmV0@localhost:1080", preflight.UnsupportedError, "^is behind a SOCKS proxy"),
-        ("ftp://u:c2VjcmV0@localhost:1", preflight.UnreachableError, "^is behind a proxy whose address in HTTPS_PROXY"),
-        ("http://u@localhost:c2VjcmV0", preflight.UnreachableError, "^is behind a proxy whose address in HTTPS_PROXY"),
+        ("socks5://u:c2VjcmV0@localhost:1080", cluster_client.UnsupportedError, "^is behind a SOCKS proxy"),
+        (
+            "ftp://u:c2VjcmV0@localhost:1",
+            cluster_client.UnreachableError,
+            "^is behind a proxy whose address in HTTPS_PROXY",
+        ),
+        (
+            "http://u@localhost:c2VjcmV0",
+            cluster_client.UnreachableError,
+            "^is behind a proxy whose address in HTTPS_PROXY",
+        ),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_told(
@@ -475,12 +487,12 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
 
 @pytest.mark.parametrize("user", [{}, client_certificate_user(CertificateAuthority("another").issue("admin"))])
 def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
-    with pytest.raises(preflight.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
+    with pytest.raises(cluster_client.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
         preflight.look(kubeconfig(secured.host, AUTHORITY.certificate, user).decode(), ["demo"])
 
 
 def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
     user = client_certificate_user(AUTHORITY.issue("admin"))
-    with pytest.raises(preflight.UnreachableError, match="certificate verify failed"):
+    with pytest.raises(cluster_client.UnreachableError, match="certificate verify failed"):
         preflight.look(kubeconfig(secured.host, CertificateAuthority("another").certificate, user).decode(), ["demo"])
     preflight.look(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])

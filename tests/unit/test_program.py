@@ -216,6 +216,7 @@ def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Reco
 
 def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_byte(program: Recorder) -> None:
     assert program.secret_values == {
+        "global": {"ackgpu": {"stack": "ackgpu/unit"}},
         "AlibabaCloudMetricsAdapter": {
             "prometheus": {
                 "enabled": True,
@@ -224,7 +225,7 @@ def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_
                 "metricsRelistInterval": "1m",
                 "adapter": {"rules": {"default": False, "custom": RuleSet().rules()}},
             }
-        }
+        },
     }
 
 
@@ -246,7 +247,7 @@ def test_every_value_is_where_the_vendors_chart_reads_it(auth: dict[str, str]) -
     """Only the flavour of ACK: the community's chart, with `rules` and `prometheus` on top, is not deployed here."""
     config = dev_config(prometheus={"auth": auth})
     values = run_program(config, Recorder(), encrypted=["ackgpu:prometheus"]).secret_values
-    assert values.keys() == {"AlibabaCloudMetricsAdapter"}
+    assert values.keys() == {"AlibabaCloudMetricsAdapter", "global"}, "what Helm hands to any chart, and no more"
     [prometheus] = values["AlibabaCloudMetricsAdapter"].values()
 
     def paths(value: Any, prefix: str = "") -> set[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autoscaling.exposed_name import exposed_name
 from autoscaling.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
 from tests.unit.fake_cluster import (
     ADAPTER_PODS,
@@ -32,7 +33,6 @@ from tests.unit.fake_cluster import (
     series,
 )
 from verify import ClusterError, Step, broken_link, check_stack
-from verify.adapter import exposed_name
 
 PODS_OF, VALUES_OF = "pods of default/bert", f"{METRIC} of default/bert"
 FAMILY = '{__name__=~"DCGM_.+"}'

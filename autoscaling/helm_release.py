@@ -1,0 +1,84 @@
+"""What Helm keeps of a release: the Secret `sh.helm.release.v1.<name>.v<revision>` in the release's namespace.
+
+https://helm.sh/docs/topics/advanced/#storage-backends; the record is JSON, gzipped and in base64, and a Secret's data
+is in base64 once more.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+SECRET_TYPE = "helm.sh/release.v1"
+
+
+class HelmReleaseError(Exception):
+    """A Secret that is no record of a release; the message has nothing of its content."""
+
+
+@dataclass(frozen=True)
+class HelmRelease:
+    """One revision of a release."""
+
+    name: str
+    namespace: str
+    chart: str
+    version: str
+    """The chart's."""
+    status: str
+    """Such as `deployed`, `failed`, `pending-upgrade` or `superseded`."""
+    revision: int
+    """1 for the installation."""
+    values: Mapping[str, Any] = field(repr=False)
+    """What the user gave beyond the chart's defaults; may have secrets, such as the adapter's Prometheus address."""
+    changed: datetime
+    """When Helm began with this revision."""
+    manifest: str = field(repr=False)
+    """The objects that it made, as YAML documents in the order of their creation."""
+
+
+def secret_selector(name: str) -> str:
+    """The label selector of a release's Secrets, one for each revision that Helm still keeps."""
+    return f"owner=helm,name={name}"
+
+
+def decode(secret: Mapping[str, Any]) -> HelmRelease:
+    """The release in a Secret as the API server answers it: `data.release`.
+
+    Raises:
+        HelmReleaseError: it has no such data, or data of another form.
+    """
+    try:
+        packed = base64.b64decode(base64.b64decode(secret["data"]["release"], validate=True), validate=True)
+        # Helm before 2.7 did not compress; it still reads such records.
+        record = json.loads(gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed)
+        return HelmRelease(
+            name=str(record["name"]),
+            namespace=str(record["namespace"]),
+            chart=str(record["chart"]["metadata"]["name"]),
+            version=str(record["chart"]["metadata"]["version"]),
+            status=str(record["info"]["status"]),
+            revision=int(record["version"]),
+            values=dict(record.get("config") or {}),
+            changed=datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", record["info"]["last_deployed"])),
+            manifest=str(record["manifest"]),
+        )
+    except (KeyError, TypeError, ValueError, EOFError, OSError, zlib.error, binascii.Error, RecursionError):
+        raise HelmReleaseError("a Secret of Helm holds no record of a release that can be read") from None
+
+
+def latest(secrets: Iterable[Mapping[str, Any]]) -> HelmRelease | None:
+    """The newest revision among a release's Secrets, whatever its status; None where there are none.
+
+    Raises:
+        HelmReleaseError: as `decode`.
+    """
+    return max((decode(secret) for secret in secrets), key=lambda release: release.revision, default=None)

@@ -1,0 +1,41 @@
+"""A Helm chart as the settings name it."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+import yaml
+
+_OF_A_URL = re.compile(r"-v?(\d+\.\d+\.\d+[^/?#]*)\.tgz$")
+
+
+def chart_version(chart: str) -> str | None:
+    """The version of a chart; None where it can't be told without a download, or there is no such file.
+
+    Args:
+        chart: URL of a chart, or path of a folder or an archive.
+    """
+    if "://" in chart:
+        found = _OF_A_URL.search(chart)
+        return found[1] if found else None
+    path = Path(chart)
+    try:
+        if path.is_dir():
+            return _version((path / "Chart.yaml").read_bytes())
+        with tarfile.open(path) as archive:
+            names = [one for one in archive.getnames() if re.fullmatch(r"[^/]+/Chart\.yaml", one)]
+            member = archive.extractfile(names[0]) if names else None
+            return _version(member.read()) if member else None
+    # What is wrong with it others say.
+    except (OSError, tarfile.TarError):
+        return None
+
+
+def _version(content: bytes) -> str | None:
+    try:
+        version = yaml.safe_load(content).get("version")
+    except (yaml.YAMLError, AttributeError):
+        return None
+    return str(version) if version else None
