@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down check verify refresh destroy check-exporter bench test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down check adopt verify refresh destroy check-exporter bench test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -27,6 +27,10 @@ check: $(READY) ## check the settings of a stack, without engine or cloud: make 
 	@test -n "$(STACK)" || { echo "Say which stack: make check STACK=dev" >&2; exit 2; }
 	@$(PYTHON) -m autoscaling.settings.check --stack "$(STACK)"
 
+adopt: $(READY) ## take over what is there already: make adopt STACK=dev (WRITE=1 changes the stack's file too)
+	@test -n "$(STACK)" || { echo "Say which stack: make adopt STACK=dev" >&2; exit 2; }
+	@$(PYTHON) -m adoption --stack "$(STACK)" $(if $(WRITE),--write)
+
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
 	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
@@ -37,6 +41,7 @@ refresh: $(READY) ## compare what a stack has made with what is there: make refr
 
 destroy: $(READY) ## delete what a stack has made: make destroy STACK=dev (YES=1 does not ask)
 	@test -n "$(STACK)" || { echo "Say which stack: make destroy STACK=dev" >&2; exit 2; }
+	@$(PYTHON) -m operations.guard --stack "$(STACK)"
 	@$(PULUMI_ACCESS) destroy --run-program --stack "$(STACK)" $(if $(YES),--yes)
 
 check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make check-exporter DUMP=metrics.txt (LABELS=upstream)

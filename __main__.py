@@ -17,7 +17,7 @@ platform = platform_of_another_stack(settings) if settings.platform else own_pla
 described = []
 for service in settings.services:
     on_gpus = pulumi.ResourceOptions(providers=[platform.provider], depends_on=platform.nodes)
-    inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service), on_gpus)
+    inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service, platform.tolerations), on_gpus)
     scaler = GpuAutoscaler(
         service.resource_name,
         GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, settings.cluster.autoscaling_api),
@@ -37,6 +37,7 @@ outputs = {
     "metricResources": resources,
     "services": services,
     "checks": services.apply(check_commands),
+    "monitoredNodePoolId": platform.monitored_node_pool_id,
 }
 for name, value in {**outputs, **platform.exported}.items():
     pulumi.export(name, value)

@@ -1,4 +1,4 @@
-"""GPU instance types of Alibaba Cloud ECS: how many GPUs a node brings."""
+"""GPU instance types of Alibaba Cloud ECS: what a node brings."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ class InstanceType:
     """GPUs of a node; a fraction for a type that has a slice of a card (vGPU)."""
     gpu_memory_gib: float
     """Memory of one GPU in GiB; 0 where no source gives it."""
+    vcpus: float
+    """vCPUs of a node; 0 where no source gives them."""
+    memory_gib: float
+    """Memory of a node in GiB; 0 where no source gives it."""
     gpus_documented: bool
     """Whether the vendor's own page gives the number of GPUs; else it is inferred."""
     usable_on_ack: bool
@@ -34,6 +38,8 @@ def _table() -> dict[str, InstanceType]:
                 gpu_model=row["gpu_model"],
                 gpus=float(row["gpu_count"]),
                 gpu_memory_gib=float(row["gpu_memory_gib_per_gpu"] or 0),
+                vcpus=float(row["vcpu"] or 0),
+                memory_gib=float(row["memory_gib"] or 0),
                 gpus_documented=row["confidence"].startswith("documented") and "gpu_count" not in row["confidence"],
                 usable_on_ack="-tee" not in row["instance_type"],
             )

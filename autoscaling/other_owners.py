@@ -94,7 +94,7 @@ def adapter_of_unknown_origin(
         stack: the name that the stack writes on its HPAs.
     """
     ours = (
-        _stack_of(one["metadata"]) == stack
+        stack_of(one["metadata"]) == stack
         for scaler, objects in found.items()
         if scaler.kind == _HPA
         for one in objects
@@ -129,7 +129,7 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
         for found_object in objects:
             metadata, kind, target = found_object["metadata"], *_target(found_object)
             namespace, name = metadata["namespace"], metadata["name"]
-            maker = _stack_of(metadata) if scaler.kind == _HPA else None
+            maker = stack_of(metadata) if scaler.kind == _HPA else None
             if maker == stack:
                 continue
             # A ScaledObject makes an HPA, and makes it anew when it is deleted.
@@ -173,7 +173,8 @@ def _target(autoscaler: Object) -> tuple[str, str]:
     return target.get("kind") or "Deployment", target.get("name") or ""
 
 
-def _stack_of(metadata: Object) -> str | None:
+def stack_of(metadata: Object) -> str | None:
+    """The stack that made an HPA, where one did."""
     stack: str | None = _annotations(metadata).get(STACK_ANNOTATION)
     return stack
 

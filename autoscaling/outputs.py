@@ -24,7 +24,7 @@ def check_commands(services: Sequence[Mapping[str, Any]]) -> list[str]:
         namespace = service["namespace"]
         pods = f"{CUSTOM_METRICS_PATH}/namespaces/{namespace}/pods/*"
         commands += [
-            f"kubectl get pods -n {namespace} -l app={service['name']} -o wide",
+            f"kubectl get pods -n {namespace} -l app={service['deployment']} -o wide",
             f"kubectl get svc {service['service']} -n {namespace}",
             *(f"kubectl get --raw '{pods}/{metric['name']}'" for metric in service["metrics"]),
             f"curl -v '{service['predictUrl']}'",

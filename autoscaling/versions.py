@@ -28,3 +28,10 @@ REPLACE_ADAPTER = "pulumi up --replace '**::adapter-release'"
 
 CUSTOM_METRICS_PATH = "/apis/custom.metrics.k8s.io/v1beta1"
 """Where the adapter serves, in the one version that it registers."""
+
+EXPORTER_NAMESPACE = "arms-prom"
+EXPORTER_NAME = "ack-prometheus-gpu-exporter"
+"""DaemonSet of ACK's GPU exporter, which the Prometheus agent brings.
+
+https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/enable-gpu-monitoring-for-a-cluster
+"""

@@ -14,6 +14,7 @@ from pulumi_kubernetes.autoscaling import v2, v2beta1
 from autoscaling.other_owners import STACK_ANNOTATION
 from autoscaling.settings.model import ScaleDown, ScaleUp, Service
 from components.stack_config import stack_name
+from components.takeover import takeover_annotations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,8 @@ class GpuAutoscalerArgs:
     api: Literal["v2", "v2beta1"] = "v2"
     scale_up: ScaleUp = field(default_factory=ScaleUp)
     scale_down: ScaleDown = field(default_factory=ScaleDown)
+    # an adopted HPA stays when the stack is destroyed
+    retain_on_delete: bool = False
 
     @classmethod
     def of(cls, service: Service, deployment: pulumi.Input[str], api: Literal["v2", "v2beta1"]) -> GpuAutoscalerArgs:
@@ -47,6 +50,7 @@ class GpuAutoscalerArgs:
             api=api,
             scale_up=autoscaler.scale_up,
             scale_down=autoscaler.scale_down,
+            retain_on_delete=service.retain_on_delete,
         )
 
 
@@ -60,7 +64,9 @@ class GpuAutoscaler(pulumi.ComponentResource):
         create = _create_v2 if args.api == "v2" else _create_v2beta1
         # One under another name is no HPA for a second: with two on the same pods Kubernetes lets none scale, and the
         # old one would go only when the new one reads its metric.
-        options = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        options = pulumi.ResourceOptions(
+            parent=self, delete_before_replace=True, retain_on_delete=args.retain_on_delete
+        )
         self.autoscaler = create(f"{name}-hpa", args, options)
 
 
@@ -120,7 +126,9 @@ def _create_v2beta1(
 
 def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
     return kubernetes.meta.v1.ObjectMetaArgs(
-        name=args.autoscaler_name, namespace=args.namespace, annotations={STACK_ANNOTATION: stack_name()}
+        name=args.autoscaler_name,
+        namespace=args.namespace,
+        annotations={STACK_ANNOTATION: stack_name(), **takeover_annotations(args.retain_on_delete)},
     )
 
 

@@ -9,8 +9,10 @@ import pulumi
 import pulumi_alicloud as alicloud
 
 from autoscaling.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
+from autoscaling.node_labels import DRIVER_LABEL
 from autoscaling.settings.model import GpuNodePool as GpuNodePoolSettings
-from autoscaling.settings.model import PoolLimits, SystemDisk
+from autoscaling.settings.model import PoolLimits, Spot, SystemDisk
+from autoscaling.taints import Taint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,15 @@ class GpuNodePoolArgs:
     # or: between these the cluster's autoscaler decides
     limits: PoolLimits | None = None
     card_mode: CardModeName = "exclusive"
+    taints: Sequence[Taint] = ()
+    # NVIDIA's, such as 550.144.03; None: ACK's own for the instance type
+    driver_version: str | None = None
+    # SSH key pair; None: nobody can log in
+    key_name: str | None = None
+    # None: pay-as-you-go
+    spot: Spot | None = None
+    # an adopted pool stays when the stack is destroyed
+    retain_on_delete: bool = False
 
     @classmethod
     def of(
@@ -42,6 +53,11 @@ class GpuNodePoolArgs:
             size=pool.size,
             limits=pool.autoscaling,
             card_mode=pool.card_mode,
+            taints=pool.taints,
+            driver_version=pool.driver_version,
+            key_name=pool.key_name,
+            spot=pool.spot,
+            retain_on_delete=pool.retain_on_delete,
         )
 
     def __post_init__(self) -> None:
@@ -79,13 +95,38 @@ class GpuNodePool(pulumi.ComponentResource):
             scaling_config=scaling,
             system_disk_category=args.system_disk.category,
             system_disk_size=args.system_disk.size_gib,
-            labels=[alicloud.cs.NodePoolLabelArgs(key=SCHEDULE_LABEL, value=mode.schedule)],
+            labels=[alicloud.cs.NodePoolLabelArgs(key=key, value=value) for key, value in _labels(args).items()],
+            # All three fields: the provider drops an effect that is left out, and then no node can join.
+            taints=[
+                alicloud.cs.NodePoolTaintArgs(key=taint.key, value=taint.value or "", effect=taint.effect)
+                for taint in args.taints
+            ]
+            or None,
+            key_name=args.key_name,
+            spot_strategy=_spot_strategy(args.spot),
+            spot_price_limits=[
+                alicloud.cs.NodePoolSpotPriceLimitArgs(instance_type=name, price_limit=f"{price:f}")
+                for name, price in (args.spot.hourly_price_limits if args.spot else {}).items()
+            ]
+            or None,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # The autoscaler owns the number.
                 ignore_changes=["desiredSize"] if args.limits else None,
+                retain_on_delete=args.retain_on_delete,
             ),
         )
+
+
+def _labels(args: GpuNodePoolArgs) -> dict[str, str]:
+    driver = {DRIVER_LABEL: args.driver_version} if args.driver_version else {}
+    return {SCHEDULE_LABEL: CARD_MODES[args.card_mode].schedule, **driver}
+
+
+def _spot_strategy(spot: Spot | None) -> str | None:
+    if spot is None:
+        return None
+    return "SpotWithPriceLimit" if spot.hourly_price_limits else "SpotAsPriceGo"
 
 
 def _at_least_one(vswitch_ids: Sequence[str]) -> Sequence[str]:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pulumi
 import yaml
 
 from autoscaling.adapter_rules import Rule
+from autoscaling.adapter_values import RULES, STACK, at
 from autoscaling.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
 from autoscaling.kept_rules import KeptRule, rules_to_keep
 from autoscaling.other_owners import Object
@@ -41,15 +41,8 @@ class LiveAdapter:
     @property
     def rules(self) -> Sequence[Rule]:
         """Those that the release was given."""
-        rules: Any = self.release.values if self.release else {}
-        for key in ("AlibabaCloudMetricsAdapter", "prometheus", "adapter", "rules", "custom"):
-            rules = rules.get(key) if isinstance(rules, dict) else None
+        rules = at(self.release.values, RULES) if self.release else None
         return [one for one in rules if isinstance(one, dict)] if isinstance(rules, list) else []
-
-
-def mark_of(stack: str) -> dict[str, Any]:
-    """Chart values that say which stack installed a release; Helm hands `global` to any chart."""
-    return {"global": {"ackgpu": {"stack": stack}}}
 
 
 def rules_for_this_run(
@@ -213,9 +206,7 @@ def _path(client: ClusterClient, made: Object) -> str | None:
 
 
 def _stack_of(release: HelmRelease) -> str | None:
-    found: Any = release.values
-    for key in ("global", "ackgpu", "stack"):
-        found = found.get(key) if isinstance(found, dict) else None
+    found = at(release.values, STACK)
     return found if isinstance(found, str) else None
 
 

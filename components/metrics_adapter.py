@@ -11,14 +11,11 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.adapter_rules import Rule
-from autoscaling.chart_values import merged
+from autoscaling.adapter_values import merged, own_values
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from components.chart import chart_version
-from components.live_adapter import INSTALLATION_SECONDS, BeforeChange, mark_of
+from components.live_adapter import INSTALLATION_SECONDS, BeforeChange
 from components.stack_config import stack_name
-
-_LOG_LEVEL = 5
-"""The guide's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +32,11 @@ class MetricsAdapterArgs:
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
     # further values of the chart, none of them one that is set here
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     # takes away what an interrupted run left of the release
-    before_change: BeforeChange | None = None
+    before_change: BeforeChange | None = field(default=None, repr=False)
+    # an adopted release stays when the stack is destroyed
+    retain_on_delete: bool = False
 
 
 class MetricsAdapter(pulumi.ComponentResource):
@@ -64,37 +63,27 @@ class MetricsAdapter(pulumi.ComponentResource):
                 # The provider reads it from the chart, but not at a preview where a value is unknown.
                 version=chart_version(args.chart),
                 timeout=INSTALLATION_SECONDS,
-                values=merged(args.values, _values(args)),
+                values=merged(
+                    own_values(
+                        stack=stack_name(),
+                        url=args.prometheus_url,
+                        headers=_headers(args.prometheus_authorization),
+                        relist_interval=args.relist_interval,
+                        rules=args.rules,
+                    ),
+                    args.values,
+                ),
             ),
             # The vendor's chart can't be upgraded in place. The same chart from another place can.
             opts=pulumi.ResourceOptions(
                 parent=self,
                 replace_on_changes=["version"],
                 delete_before_replace=True,
+                retain_on_delete=args.retain_on_delete,
                 hooks=pulumi.ResourceHookBinding(before_create=before, before_update=before),
             ),
         )
 
 
-def _values(args: MetricsAdapterArgs) -> dict[str, Any]:
-    # The chart ignores values outside this key without a word.
-    return {
-        **mark_of(stack_name()),
-        "AlibabaCloudMetricsAdapter": {
-            "prometheus": {
-                "enabled": True,
-                "url": args.prometheus_url,
-                **_headers(args.prometheus_authorization),
-                "logLevel": _LOG_LEVEL,
-                "metricsRelistInterval": args.relist_interval,
-                "adapter": {"rules": {"default": False, "custom": args.rules}},
-            }
-        },
-    }
-
-
-def _headers(authorization: pulumi.Input[str] | None) -> dict[str, Any]:
-    # An absent key leaves the release of an instance without authentication as it is.
-    if authorization is None:
-        return {}
-    return {"prometheusHeader": [{"Authorization": pulumi.Output.secret(authorization)}]}
+def _headers(authorization: pulumi.Input[str] | None) -> list[dict[str, pulumi.Input[str]]]:
+    return [] if authorization is None else [{"Authorization": pulumi.Output.secret(authorization)}]

@@ -13,7 +13,8 @@ import pulumi_kubernetes as kubernetes
 from autoscaling.outputs import metric_resources
 from autoscaling.rule_drift import fingerprints
 from autoscaling.settings import Settings, SettingsError, parse
-from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
+from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
+from autoscaling.taints import tolerations
 from components.chart import chart_version
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
@@ -21,6 +22,7 @@ from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.preflight import Preflight, no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
+from components.warm_capacity import WarmCapacity, WarmCapacityArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +37,12 @@ class Platform:
     """What this stack makes of it before pods can run on GPUs."""
     adapter: Sequence[pulumi.Resource] = ()
     """What this stack makes of it before an HPA can read a metric."""
-    taints: pulumi.Input[Sequence[Mapping[str, str]]] = ()
-    """Of its GPU nodes."""
+    tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
+    """Of the taints of its GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
-    """`<resource>/<metric>`, as the custom metrics API lists them."""
+    """`<resource>/<metric>` that this stack exposes or uses, as the custom metrics API lists them."""
+    monitored_node_pool_id: pulumi.Input[str] | None = None
+    """The pool whose GPU nodes need ACK's exporter."""
     exported: Mapping[str, Any]
     """What stacks that use it need to know, as stack outputs."""
 
@@ -57,7 +61,8 @@ def access(settings: Settings) -> None:
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    cluster = _own_cluster(settings, cloud, no_other_owners(settings.services))
+    preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.retain_on_delete)
+    cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
     nodes = GpuNodePool("gpu", nodes_args, cloud)
@@ -75,17 +80,23 @@ def own_platform(settings: Settings) -> Platform:
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
         before_change=clear_leftover(cluster.kubeconfig),
+        retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
+
+    if settings.gpu_node_pool.warm_gpus:
+        warm_args = WarmCapacityArgs.of(settings.gpu_node_pool, nodes.node_pool.node_pool_id, settings.region)
+        WarmCapacity("gpu", warm_args, pulumi.ResourceOptions(providers=[cluster.provider]))
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
         provider=cluster.provider,
         nodes=[nodes.node_pool],
         adapter=[adapter.release],
-        taints=[taint.model_dump() for taint in settings.gpu_node_pool.taints],
+        tolerations=tolerations(settings.gpu_node_pool.taints),
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
         exported={"platform": exported_settings(settings), "adapterRules": rules.apply(fingerprints)},
+        monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
     )
 
 
@@ -100,8 +111,7 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
         lambda outputs: _checked(settings, outputs)
     )
-    exported = known.apply(lambda outputs: outputs["platform"])
-    region = exported.apply(lambda one: one["region"])
+    region = known.apply(lambda outputs: outputs["platform"]["region"])
     cluster_args = AckClusterArgs(
         cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
         region=region,
@@ -112,8 +122,9 @@ def platform_of_another_stack(settings: Settings) -> Platform:
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
         provider=cluster.provider,
-        taints=exported.apply(lambda one: one["gpuNodePool"].get("taints", [])),
-        metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
+        tolerations=known.apply(lambda outputs: outputs["tolerations"]),
+        metric_resources=known.apply(lambda outputs: used_metrics(settings, outputs["metricResources"])),
+        monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
     )
 
@@ -151,4 +162,4 @@ def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
             )
     if faults:
         raise pulumi.RunError("\n".join([f"the services do not fit the platform {settings.platform}:", *faults]))
-    return outputs
+    return {**outputs, "tolerations": tolerations(whole.gpu_node_pool.taints)}

@@ -1,8 +1,9 @@
 """The simulated GPU exporter: the series and labels that the guide's rules expect of ACK's.
 
-Which series exist follows what is known of the real one: `DCGM_CUSTOM_*` for a pod that runs a GPU process, which
-is one that is Ready and not terminating; `DCGM_FI_*` for each card, with the pod's labels where a pod has the card for
-itself. Memory bandwidth is taken to follow the use of the multiprocessors; nothing is encoded or decoded.
+Which series exist follows what is known of the real one. There are those of nodes on which a pod of the exporter's
+DaemonSet is Ready. `DCGM_CUSTOM_PROCESS_*` are of a pod that runs a GPU process, which is one that is Ready, not
+terminating and no placeholder; `DCGM_FI_*` are of each card, with the pod's labels where a pod has the card for itself.
+Memory bandwidth is taken to follow the use of the multiprocessors; nothing is encoded or decoded.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from autoscaling.card_modes import GPU_MEMORY, WHOLE_GPU
+from autoscaling.placeholders import is_pause_image
 from rehearsal.cards import MEMORY_LABEL, asked, pods_on_cards
 from rehearsal.inference import MEMORY_USED_MIB, InferenceServers
+from rehearsal.monitoring_agent import exporting_nodes
 from rehearsal.node_pools import MODEL_LABEL
 from rehearsal.watch import Cluster, Object
 
@@ -27,7 +30,9 @@ _CARD_LABELS = ["UUID", "device", "gpu", "modelName", "Hostname", "NodeName"]
 _POD_LABELS = ["NamespaceName", "PodName", "ContainerName"]
 
 
-class _GpuCollector(Collector):
+class GpuCollector(Collector):
+    """The series of the cluster as it is when it is asked."""
+
     def __init__(self, cluster: Cluster, servers: InferenceServers) -> None:
         self._cluster = cluster
         self._servers = servers
@@ -47,18 +52,23 @@ class _GpuCollector(Collector):
         process_use = gauge("DCGM_CUSTOM_PROCESS_SM_UTIL", "SM utilization of the process (in %).")
         process_memory = gauge("DCGM_CUSTOM_PROCESS_MEM_USED", "GPU memory used by the process (in MiB).")
         allocated = gauge("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED", "GPU memory allocated (in MiB).")
+        watched = exporting_nodes(self._cluster.pods)
         for node in self._cluster.nodes:
+            if node["metadata"]["name"] not in watched:
+                continue
             total = int(node["metadata"].get("labels", {}).get(MEMORY_LABEL, "0").removesuffix("MiB"))
             for index, pods in enumerate(pods_on_cards(node, self._cluster.pods)):
                 card = _card(node, index)
                 card_use = card_memory = 0.0
                 for pod in pods:
                     owner = [*card, *_owner(pod)]
+                    allocated.add_metric(owner, _allocated_mib(pod, total))
+                    if is_pause_image(pod["spec"]["containers"][0]["image"]):
+                        continue
                     own_use, own_memory = self._use(pod), min(MEMORY_USED_MIB, _allocated_mib(pod, total))
                     card_use, card_memory = card_use + own_use, card_memory + own_memory
                     process_use.add_metric(owner, own_use)
                     process_memory.add_metric(owner, own_memory)
-                    allocated.add_metric(owner, _allocated_mib(pod, total))
                 whole = len(pods) == 1 and GPU_MEMORY not in asked(pods[0])
                 holder = [*card, *(_owner(pods[0]) if whole else ("", "", ""))]
                 for family in (use, copy):
@@ -91,7 +101,7 @@ def _card(node: Object, index: int) -> list[str]:
 def application(cluster: Cluster, servers: InferenceServers) -> web.Application:
     """`/metrics` in the Prometheus text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_GpuCollector(cluster, servers))
+    registry.register(GpuCollector(cluster, servers))
     encode, content_type = exposition.choose_encoder("text/plain")
 
     async def metrics(_: web.Request) -> web.Response:

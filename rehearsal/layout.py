@@ -99,9 +99,9 @@ class Layout:
         """Where the control plane, Prometheus, the adapter and the exporter listen."""
         return f"{self._network}.1"
 
-    def load_balancer_address(self, index: int) -> str:
-        """Address of the load balancer number `index` (0..239)."""
-        return f"{self._network}.{10 + index}"
+    def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
+        """Address of the load balancer number `index`, 0..189; of those in the intranet, 0..44."""
+        return f"{self._network}.{(200 if intranet else 10) + index}"
 
 
 @dataclass(frozen=True)

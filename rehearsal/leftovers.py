@@ -10,10 +10,10 @@ from dataclasses import asdict
 import psutil
 from kubernetes import client
 
+from autoscaling.node_labels import POOL_LABEL
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import strays
-from rehearsal.watch import POOL_LABEL
 
 _METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 

@@ -10,6 +10,7 @@ import logging
 from aiohttp import web
 from kubernetes import client
 
+from autoscaling.load_balancer import ADDRESS_TYPE
 from rehearsal.inference import InferenceServers
 from rehearsal.layout import Layout
 from rehearsal.watch import Cluster, Object, is_serving, selects
@@ -53,11 +54,9 @@ class LoadBalancers:
 
     async def _open(self, uid: str, service: Object) -> None:
         used = {address for address, _ in self._listeners.values()}
-        address = next(
-            candidate
-            for candidate in map(self._layout.load_balancer_address, itertools.count())
-            if candidate not in used
-        )
+        intranet = service["metadata"].get("annotations", {}).get(ADDRESS_TYPE) == "intranet"
+        candidates = (self._layout.load_balancer_address(index, intranet=intranet) for index in itertools.count())
+        address = next(candidate for candidate in candidates if candidate not in used)
         runner = web.AppRunner(self._application(service), access_log=None)
         await runner.setup()
         try:

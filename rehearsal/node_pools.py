@@ -14,10 +14,12 @@ import time
 from kubernetes import client
 
 from autoscaling.instance_types import InstanceType, find_instance_type
+from autoscaling.node_labels import POOL_LABEL
+from autoscaling.taints import keeping_off
 from rehearsal.alicloud.store import CloudStore, NodePool
 from rehearsal.cards import COUNT_LABEL, MEMORY_LABEL, asked, nodes_needed, offered
 from rehearsal.kwok import NODE_ANNOTATION
-from rehearsal.watch import POOL_LABEL, Cluster, Object, condition
+from rehearsal.watch import Cluster, Object, condition
 
 PROVISION_SECONDS = 3.0
 """From the order of a node to its appearance in the cluster."""
@@ -58,8 +60,9 @@ class NodePools:
         wanted = pool.desired_size
         if pool.autoscaling:
             offer = offered(instance_type, pool.labels) if instance_type else {}
-            missing = nodes_needed(self._unplaced(), offer)
+            missing = nodes_needed(self.unplaced(pool), offer)
             wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
+            await asyncio.to_thread(self._store.report_size, pool.id, known)
         for _ in range(wanted - known):
             orders.append(now + PROVISION_SECONDS)
         for due in [due for due in orders if due <= now]:
@@ -67,11 +70,17 @@ class NodePools:
             await self._create(pool, instance_type)
         await self._give_back(pool, nodes, wanted, now)
 
-    def _unplaced(self) -> list[Object]:
+    def unplaced(self, pool: NodePool) -> list[Object]:
+        """The pods that wait for a node and would fit on one of the pool's; not those that push others out."""
+        labels = {POOL_LABEL: pool.id, **pool.labels}
         return [
             pod
             for pod in self._cluster.pods
-            if "nodeName" not in pod["spec"] and condition(pod, "PodScheduled") == "False"
+            if "nodeName" not in pod["spec"]
+            and condition(pod, "PodScheduled") == "False"
+            and "nominatedNodeName" not in pod["status"]
+            and pod["spec"].get("nodeSelector", {}).items() <= labels.items()
+            and not keeping_off(_taints(pool), _tolerations(pod))
         ]
 
     async def _give_back(self, pool: NodePool, nodes: list[Object], wanted: int, now: float) -> None:
@@ -99,19 +108,37 @@ class NodePools:
         }
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "64"}
         if instance_type:
+            capacity |= _general(instance_type)
             capacity |= {resource: str(amount) for resource, amount in offered(instance_type, pool.labels).items()}
             labels |= {
                 MODEL_LABEL: instance_type.gpu_model.replace(" ", "-"),
                 MEMORY_LABEL: f"{int(instance_type.gpu_memory_gib * 1024)}MiB",
                 COUNT_LABEL: str(int(instance_type.gpus)),
             }
-        taints = [client.V1Taint(**taint) for taint in pool.taints]
-        node = kwok_node(f"{self._region}.10.0.{number // 250}.{number % 250 + 2}", labels, capacity, taints)
+        node = kwok_node(f"{self._region}.10.0.{number // 250}.{number % 250 + 2}", labels, capacity, _taints(pool))
         await asyncio.to_thread(self._cluster.core.create_node, node)
 
     async def _delete(self, node: Object) -> None:
         with contextlib.suppress(client.ApiException):
             await asyncio.to_thread(self._cluster.core.delete_node, node["metadata"]["name"])
+
+
+def _taints(pool: NodePool) -> list[client.V1Taint]:
+    return [client.V1Taint(**taint) for taint in pool.taints]
+
+
+def _tolerations(pod: Object) -> list[client.V1Toleration]:
+    known = ("key", "operator", "value", "effect")
+    return [
+        client.V1Toleration(**{name: one[name] for name in known if name in one})
+        for one in pod["spec"].get("tolerations", [])
+    ]
+
+
+def _general(instance_type: InstanceType) -> dict[str, str]:
+    """CPUs and memory where the table has them; what ACK keeps for the node's own processes is not taken off."""
+    cpu = {"cpu": f"{instance_type.vcpus:g}"} if instance_type.vcpus else {}
+    return cpu | ({"memory": f"{instance_type.memory_gib:g}Gi"} if instance_type.memory_gib else {})
 
 
 def kwok_node(

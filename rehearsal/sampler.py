@@ -11,10 +11,10 @@ from kubernetes import client
 from kubernetes.utils.quantity import parse_quantity
 from prometheus_client.parser import text_string_to_metric_families
 
+from autoscaling.node_labels import POOL_LABEL
 from rehearsal.gpu_exporter import ANSWERED
 from rehearsal.layout import PORTS, Layout
 from rehearsal.report import Sample
-from rehearsal.watch import POOL_LABEL
 from verify import ServiceOutputs
 
 _INTERVAL_SECONDS = 0.5

@@ -12,9 +12,6 @@ from typing import Any
 import urllib3
 from kubernetes import client, watch
 
-POOL_LABEL = "alibabacloud.com/nodepool-id"
-"""Node label with which ACK marks the nodes of a pool."""
-
 Object = dict[str, Any]
 """A Kubernetes object as the API server wrote it (camelCase keys)."""
 
@@ -78,6 +75,7 @@ class Cluster:
 
     def __init__(self, api_client: client.ApiClient) -> None:
         self.core = client.CoreV1Api(api_client)
+        self.apps = client.AppsV1Api(api_client)
         self._pods = Informer(self.core.list_pod_for_all_namespaces)
         self._services = Informer(self.core.list_service_for_all_namespaces)
         self._nodes = Informer(self.core.list_node)

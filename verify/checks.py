@@ -15,8 +15,9 @@ from autoscaling.rule_drift import drift
 from autoscaling.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
 from verify.adapter import ready_pod, running_adapter
 from verify.availability import likely_cause
-from verify.cluster import BrokenLinkError, Cluster, decimal, selector
+from verify.cluster import BrokenLinkError, Cluster, Pod, decimal, selector
 from verify.diagnosis import why_no_value
+from verify.exporter import EXPORTER, missing_exporter
 from verify.outputs import ServiceOutputs, StackOutputs
 from verify.steps import Step
 from verify.web import web
@@ -34,7 +35,11 @@ def check_stack(outputs: StackOutputs, api: client.ApiClient) -> Iterator[Step]:
     yield _registered(outputs, cluster)
     if outputs.adapter_rules is not None:
         yield _rules_as_given(outputs.adapter_rules, outputs, cluster)
-    yield _metrics_listed(outputs.metric_resources, outputs, cluster)
+    if outputs.monitored_node_pool_id:
+        yield _exporter_runs(outputs.monitored_node_pool_id, cluster)
+    # Without a pod on a GPU there are no series of pods to list.
+    if outputs.services:
+        yield _metrics_listed(outputs.metric_resources, outputs, cluster)
     for service in outputs.services:
         yield _pods_ready(service, cluster)
         for metric in service.metrics:
@@ -84,6 +89,12 @@ def _rules_as_given(given: Mapping[str, str], outputs: StackOutputs, cluster: Cl
 
 def _metrics_listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> Step:
     return _guarded("metrics listed", ", ".join(wanted), lambda: _listed(wanted, outputs, cluster))
+
+
+def _exporter_runs(node_pool: str, cluster: Cluster) -> Step:
+    return _guarded(
+        "GPU exporter", f"a Ready pod of {EXPORTER} on each GPU node", lambda: _exporter(node_pool, cluster)
+    )
 
 
 def _pods_ready(service: ServiceOutputs, cluster: Cluster) -> Step:
@@ -161,8 +172,23 @@ def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> t
     return True, f"all {len(wanted)} listed"
 
 
-def _why_no_value(metric: str, outputs: StackOutputs, cluster: Cluster, pods: Sequence[str] = ()) -> str:
-    return why_no_value(metric, running_adapter(cluster, _registered_api(outputs, cluster)), pods)
+def _exporter(node_pool: str, cluster: Cluster) -> tuple[bool, str]:
+    gap = missing_exporter(cluster, node_pool)
+    nodes = len(cluster.gpu_nodes(node_pool))
+    return gap is None, gap or (f"on each of {nodes}" if nodes else "the pool has no GPU node now")
+
+
+def _why_no_value(metric: str, outputs: StackOutputs, cluster: Cluster, pods: Sequence[Pod] = ()) -> str:
+    def gap() -> str | None:
+        if outputs.monitored_node_pool_id is None:
+            return None
+        try:
+            return missing_exporter(cluster, outputs.monitored_node_pool_id, {pod.spec.node_name for pod in pods})
+        except BrokenLinkError as error:
+            return str(error)
+
+    adapter = running_adapter(cluster, _registered_api(outputs, cluster))
+    return why_no_value(metric, adapter, [pod.name for pod in pods], gap)
 
 
 def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
@@ -185,12 +211,13 @@ def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
 def _values(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
     path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{metric}"
     deployment = cluster.deployment(service.deployment, service.namespace)
-    ready = [pod.name for pod in cluster.pods(deployment) if pod.ready]
+    ready = {pod.name: pod for pod in cluster.pods(deployment) if pod.ready}
     items = cluster.get(f"{path}?labelSelector={quote(selector(deployment))}")["items"]
     values = {item["describedObject"]["name"]: decimal(item["value"]) for item in items}
     missing = [pod for pod in ready if pod not in values]
     if missing:
-        return False, f"no value for {', '.join(missing)}; {_why_no_value(metric, outputs, cluster, missing)}"
+        why = _why_no_value(metric, outputs, cluster, [ready[pod] for pod in missing])
+        return False, f"no value for {', '.join(missing)}; {why}"
     return bool(ready), ", ".join(f"{pod}={values[pod]}" for pod in ready) or "no pod is Ready"
 
 

@@ -13,6 +13,9 @@ import urllib3
 from kubernetes import client
 from kubernetes.utils.quantity import parse_quantity
 
+from autoscaling.card_modes import GPU_MEMORY, WHOLE_GPU
+from autoscaling.node_labels import POOL_LABEL
+
 _TIMEOUT_SECONDS = (5, 30)
 """To connect, and to answer."""
 _DEFAULT_WINDOW_SECONDS = 300
@@ -132,6 +135,19 @@ class Cluster:
         found = self._read(self._core.read_namespaced_service, service, namespace)
         return self._pods(namespace, _joined(found.spec.selector)) if found.spec.selector else []
 
+    def gpu_nodes(self, pool: str) -> list[client.V1Node]:
+        """The Ready nodes of a pool that offer whole GPUs, parts of them, or MIG instances."""
+        nodes = self._read(self._core.list_node, label_selector=f"{POOL_LABEL}={pool}").items
+        return [node for node in nodes if _is_ready(node) and any(map(_is_gpu, node.status.allocatable or {}))]
+
+    def daemon_set(self, name: str, namespace: str) -> client.V1DaemonSet:
+        """A DaemonSet."""
+        return self._read(self._apps.read_namespaced_daemon_set, name, namespace)
+
+    def pods_of(self, daemon_set: client.V1DaemonSet) -> list[Pod]:
+        """The DaemonSet's pods, without those that are terminating."""
+        return self._pods(daemon_set.metadata.namespace, selector(daemon_set))
+
     def config_map(self, name: str, namespace: str) -> dict[str, str]:
         """What a ConfigMap holds."""
         return self._read(self._core.read_namespaced_config_map, name, namespace).data or {}
@@ -194,9 +210,17 @@ class Cluster:
             raise BrokenLinkError(_explained(error)) from None
 
 
-def selector(deployment: client.V1Deployment) -> str:
-    """The Deployment's selector as a query takes it."""
-    return _joined(deployment.spec.selector.match_labels)
+def selector(workload: client.V1Deployment | client.V1DaemonSet) -> str:
+    """The workload's selector as a query takes it."""
+    return _joined(workload.spec.selector.match_labels)
+
+
+def _is_ready(node: client.V1Node) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions or [])
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource in (WHOLE_GPU, GPU_MEMORY) or resource.startswith("nvidia.com/mig-")
 
 
 def _joined(labels: dict[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from autoscaling.adapter_rules import Rule
 from autoscaling.exposed_name import exposed_name, series_name
@@ -13,13 +13,16 @@ _LISTED = 8
 """Names that a sentence can take."""
 
 
-def why_no_value(metric: str, adapter: Adapter, pods: Sequence[str] = ()) -> str:
+def why_no_value(
+    metric: str, adapter: Adapter, pods: Sequence[str] = (), missing_exporter: Callable[[], str | None] = lambda: None
+) -> str:
     """One sentence on the broken link.
 
     Args:
         metric: the exposed name.
         adapter: the configuration of the adapter that runs.
         pods: Ready pods without a value; none where the adapter does not list the metric at all.
+        missing_exporter: tells which nodes lack the exporter, for a metric of GPUs.
     """
     rule = adapter.rule_of(metric)
     if rule is None:
@@ -29,6 +32,10 @@ def why_no_value(metric: str, adapter: Adapter, pods: Sequence[str] = ()) -> str
             "by hand, which Pulumi does not see in a release, put it back"
         )
     query = str(rule["seriesQuery"])
+    # Before Prometheus, which is often not to be reached from here.
+    gap = missing_exporter() if _of_gpus(series_name(rule) or query) else None
+    if gap:
+        return gap
     try:
         return _of_series(rule, query, Prometheus(adapter.prometheus_url, adapter.prometheus_headers), pods)
     except PrometheusError as error:

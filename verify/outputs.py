@@ -59,6 +59,8 @@ class StackOutputs(_Outputs):
     services: list[ServiceOutputs]
     adapter_rules: dict[str, str] | None = None
     """Fingerprints of the rules that the stack gave its adapter; None: the adapter is another stack's."""
+    monitored_node_pool_id: str | None = None
+    """The pool whose GPU nodes need ACK's exporter; None where another exporter is used."""
 
     @classmethod
     def of(cls, stack: str, outputs: Mapping[str, Any]) -> StackOutputs:

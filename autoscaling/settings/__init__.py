@@ -21,6 +21,7 @@ from autoscaling.settings.platform_stack import (
     with_stand_ins,
 )
 from autoscaling.settings.prometheus_checks import plain_secrets
+from autoscaling.settings.service_checks import secrets_in_the_environment
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 
@@ -100,7 +101,8 @@ def parse(
         known = []
     doubtful = [*(fault.key for fault in faults), *unknown]
     found = [one for one in findings(settings) if one.severity == "error"]
-    found += plain_secrets(settings, encrypted) if encrypted is not None else []
+    if encrypted is not None:
+        found += [*plain_secrets(settings, encrypted), *secrets_in_the_environment(settings, encrypted)]
     sentences = [*foreign, *known, *(_shown(one, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
     if sentences:
         raise SettingsError(sentences)

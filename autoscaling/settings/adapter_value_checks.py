@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autoscaling.chart_values import SET_BY_THE_PROGRAM, taken
+from autoscaling.adapter_values import own_in
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import Settings
 
@@ -13,10 +13,9 @@ _KEY = "metricsAdapter.values"
 
 def adapter_value_findings(settings: Settings) -> Iterator[Finding]:
     """Every value that two would set."""
-    for path in taken(settings.metrics_adapter.values):
-        instead = SET_BY_THE_PROGRAM[path]
+    for path, instead in own_in(settings.metrics_adapter.values):
         yield Finding(
-            f"{_KEY} sets {path}, which the program sets itself: remove it"
+            f"{_KEY} sets {'.'.join(path)}, which the program sets itself: remove it"
             f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}.",
             (_KEY,),
             shows_no_value=True,

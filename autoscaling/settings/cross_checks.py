@@ -13,13 +13,17 @@ from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpu_findings
 from autoscaling.settings.metric_checks import metric_findings
 from autoscaling.settings.model import DEFAULT_SCALE_DOWN_WINDOW_SECONDS, Service, Settings, duration_seconds
+from autoscaling.settings.pool_checks import pool_findings
 from autoscaling.settings.prometheus_checks import prometheus_findings
+from autoscaling.settings.service_checks import service_findings
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
     """Every fault between the settings, and every warning."""
     yield from cluster_findings(settings)
     yield from gpu_findings(settings)
+    yield from pool_findings(settings)
+    yield from service_findings(settings)
     yield from _unique_names(settings)
     yield from _relist_interval(settings)
     for index, service in enumerate(settings.services):
@@ -38,16 +42,19 @@ def _unique_names(settings: Settings) -> Iterator[Finding]:
     services: dict[str, list[str]] = defaultdict(list)
     autoscalers: dict[str, list[str]] = defaultdict(list)
     for index, service in enumerate(settings.services):
-        services[f"{service.namespace}/{service.name}"].append(f"services[{index}]")
+        for name in {service.name, service.object_name}:
+            services[f"{service.namespace}/{name}"].append(f"services[{index}]")
         autoscalers[f"{service.namespace}/{service.autoscaler_name}"].append(f"services[{index}]")
+    formerly = {f"{one.namespace}/{one.formerly}" for one in settings.services if one.formerly}
     for what, names, keys in (
-        ("services", services, ("namespace", "name")),
-        ("autoscalers", autoscalers, ("namespace", "name", "autoscaler.name")),
+        ("services", services, ("namespace", "name", "formerly")),
+        ("autoscalers", autoscalers, ("namespace", "name", "formerly", "autoscaler.name")),
     ):
         for name, where in names.items():
             if len(where) > 1:
+                are = "are or were" if what == "services" and name in formerly else "are"
                 yield Finding(
-                    f"services: {len(where)} {what} are named {name} ({', '.join(where)}): give each its own name.",
+                    f"services: {len(where)} {what} {are} named {name} ({', '.join(where)}): give each its own name.",
                     tuple(f"{one}.{key}" for one in where for key in keys),
                 )
 

@@ -115,8 +115,8 @@ def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[Finding]
             yield Finding(f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it.", (key, _CARD_MODE))
 
 
-def _gpus_per_node(pool: GpuNodePool) -> int | None:
-    """None where the instance types don't agree on a number, or the table lacks one."""
+def gpus_per_node(pool: GpuNodePool) -> int | None:
+    """GPUs of each node; None where the instance types don't agree on a number, or the table lacks one."""
     if pool.gpus_per_node is not None:
         return pool.gpus_per_node
     rows = [find_instance_type(name) for name in pool.instance_types]
@@ -125,8 +125,8 @@ def _gpus_per_node(pool: GpuNodePool) -> int | None:
     return int(count) if count >= 1 else None
 
 
-def _most_nodes(pool: GpuNodePool) -> int | None:
-    """None where the settings contradict each other."""
+def most_nodes(pool: GpuNodePool) -> int | None:
+    """To which the pool can grow; None where the settings contradict each other."""
     if (pool.size is None) == (pool.autoscaling is None):
         return None
     return pool.autoscaling.max if pool.autoscaling else pool.size
@@ -134,7 +134,7 @@ def _most_nodes(pool: GpuNodePool) -> int | None:
 
 def _capacity(settings: Settings) -> Iterator[Finding]:
     pool = settings.gpu_node_pool
-    per_node = _gpus_per_node(pool)
+    per_node = gpus_per_node(pool)
     if pool.card_mode == "mig":
         yield Finding(
             f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether "
@@ -173,7 +173,7 @@ def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
             f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it.",
             (*read, f"services[{index}].gpus"),
         )
-    nodes = _most_nodes(settings.gpu_node_pool)
+    nodes = most_nodes(settings.gpu_node_pool)
     if too_large or nodes is None:
         return
     needed = sum(service.autoscaler.max_replicas * service.gpus for service in settings.services)
@@ -209,7 +209,7 @@ def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
                 (*read, f"services[{index}].gpuMemoryGiB"),
             )
             return
-    nodes = _most_nodes(pool)
+    nodes = most_nodes(pool)
     if nodes is None:
         return
     for alias, field, unit, have in (
@@ -252,11 +252,11 @@ def _demand(services: Sequence[Service], alias: str) -> list[str]:
 def _budget(settings: Settings) -> Iterator[Finding]:
     # What the pool may grow to is what is paid for, whichever service or placeholder made it grow.
     pool, budget = settings.gpu_node_pool, settings.budget
-    nodes = _most_nodes(pool)
+    nodes = most_nodes(pool)
     if nodes is None:
         return
     if budget.max_gpus is not None:
-        per_node = _gpus_per_node(pool)
+        per_node = gpus_per_node(pool)
         if per_node is None:
             yield Finding(
                 f"{_MAX_GPUS} is {budget.max_gpus}, and the GPUs of {', '.join(pool.instance_types)} can't be counted: "

@@ -513,7 +513,9 @@ class Service(_Model):
     args: list[str] = []
     """Arguments of the container; by default those of its image."""
     env: dict[Annotated[str, _VARIABLE], str] = {}
-    """Environment of the container; what is secret belongs into a Kubernetes Secret that the image reads."""
+    """Environment of the container, in plain text."""
+    env_from: list[Name] = []
+    """Kubernetes Secrets of the namespace whose keys become environment variables: for what is secret."""
     cpu: Annotated[
         str,
         BeforeValidator(_quantity),
@@ -524,9 +526,11 @@ class Service(_Model):
     memory: Annotated[str, _MEMORY] = "2Gi"
     """Memory that each pod asks for, such as 512Mi or 4Gi."""
     load_balancer: Literal["internet", "intranet"] = "internet"
-    """Whether the load balancer has a public address, or one of the VPC only."""
+    """Whether the load balancer has a public address, or one of the VPC only; a change makes another load balancer,
+    with another address."""
     health_path: Annotated[str, _PATH] | None = None
-    """Path that answers 200 when a pod can serve; by default a pod is Ready when its port is open."""
+    """Path that answers 200 when a pod can serve; by default a pod is Ready when its port is open, and none is
+    restarted because it hangs."""
     drain_time: Annotated[str, _DRAIN_TIME] = "5s"
     """How long a pod still serves after it was asked to end, while the load balancer takes it out; `0s`: not at
     all."""
@@ -535,7 +539,21 @@ class Service(_Model):
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
     retain_on_delete: bool = False
-    """Whether Deployment, Service and HPA stay when the stack is destroyed, as adopted ones do."""
+    """Whether Deployment, Service and HPA stay when the stack is destroyed, as adopted ones do. Their pods have only
+    what is set here: no probe, request or security context comes by default, which would restart them."""
+
+    @property
+    def requests(self) -> dict[str, str]:
+        """What the scheduler counts of each pod besides GPUs."""
+        return {name: getattr(self, name) for name in ("cpu", "memory") if self._is_asked(name)}
+
+    @property
+    def drain_seconds(self) -> int:
+        """How long a pod still serves after it was asked to end."""
+        return duration_seconds(self.drain_time) if self._is_asked("drain_time") else 0
+
+    def _is_asked(self, field: str) -> bool:
+        return not self.retain_on_delete or field in self.model_fields_set
 
     @property
     def object_name(self) -> str:

@@ -58,7 +58,22 @@ def exported_settings(settings: Settings) -> dict[str, Any]:
 def joined(settings: Settings, exported: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
     """The values of a stack with `platform`, and those of the platform, as those of one stack."""
     own = settings.model_dump(by_alias=True, exclude_unset=True, include={"services", "wait_for_metrics"})
-    return {**exported, "cluster": {**exported.get("cluster", {}), "id": cluster_id}, **own}
+    return {**_whole(exported), "cluster": {**exported.get("cluster", {}), "id": cluster_id}, **own}
+
+
+def _whole(value: Any) -> Any:
+    """What the user wrote: an output's numbers all come back with a fraction."""
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def used_metrics(settings: Settings, metric_resources: Sequence[str]) -> list[str]:
+    """What the stack's services use of the `<resource>/<metric>` that the platform exposes."""
+    uses = {use.exposed_name for service in settings.services for use in service.autoscaler.metrics}
+    return [name for name in metric_resources if name.partition("/")[2] in uses]
 
 
 def unexposed_metrics(settings: Settings, metric_resources: Sequence[str]) -> Iterator[str]:

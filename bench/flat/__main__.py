@@ -68,6 +68,7 @@ adapter = kubernetes.helm.v3.Release(
     opts=pulumi.ResourceOptions(provider=in_cluster, replace_on_changes=["version"], delete_before_replace=True),
 )
 
+probe = {"tcp_socket": {"port": 80}, "period_seconds": 5, "timeout_seconds": 5}
 addresses = []
 for index in range(count):
     name = f"service-{index}"
@@ -87,9 +88,24 @@ for index in range(count):
                             "name": "bert-container",
                             "image": "registry.cn-hangzhou.aliyuncs.com/ai-samples/bert-intent-detection:1.0.1",
                             "ports": [{"container_port": 80}],
-                            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                            "resources": {
+                                "limits": {"nvidia.com/gpu": "1"},
+                                "requests": {"cpu": "1", "memory": "2Gi"},
+                            },
+                            "startup_probe": {**probe, "failure_threshold": 360},
+                            "readiness_probe": {**probe, "failure_threshold": 3},
+                            "lifecycle": {"pre_stop": {"exec_": {"command": ["sleep", "5"]}}},
+                            "security_context": {
+                                "allow_privilege_escalation": False,
+                                "capabilities": {
+                                    "drop": ["AUDIT_WRITE", "MKNOD", "NET_RAW", "SETFCAP", "SETPCAP", "SYS_CHROOT"]
+                                },
+                            },
                         }
-                    ]
+                    ],
+                    "termination_grace_period_seconds": 35,
+                    "automount_service_account_token": False,
+                    "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
                 },
             },
         },
@@ -99,6 +115,12 @@ for index in range(count):
             ignore_changes=["spec.replicas"],
             custom_timeouts=pulumi.CustomTimeouts(create="30m", update="30m"),
         ),
+    )
+    kubernetes.policy.v1.PodDisruptionBudget(
+        f"{name}-disruption-budget",
+        metadata={"name": name, "namespace": "default", "labels": labels},
+        spec={"max_unavailable": 1, "selector": {"match_labels": labels}},
+        opts=pulumi.ResourceOptions(provider=in_cluster, depends_on=[pool]),
     )
     service = kubernetes.core.v1.Service(
         f"{name}-service",
@@ -111,6 +133,8 @@ for index in range(count):
         opts=pulumi.ResourceOptions(
             provider=in_cluster,
             depends_on=[deployment],
+            delete_before_replace=True,
+            replacement_trigger="internet",
             custom_timeouts=pulumi.CustomTimeouts(create="30m", update="30m"),
         ),
     )

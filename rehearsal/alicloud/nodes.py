@@ -10,9 +10,9 @@ import tenacity
 import urllib3
 from kubernetes import client, config
 
+from autoscaling.node_labels import POOL_LABEL
 from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
 from rehearsal.errors import RehearsalError
-from rehearsal.watch import POOL_LABEL
 
 WaitForNodes = Callable[[str, int | None], None]
 """Takes a pool's id and its number of nodes (None: it is deleted); returns once the cluster has as many."""

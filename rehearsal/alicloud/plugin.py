@@ -23,7 +23,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, st
 from rehearsal.alicloud.nodes import WaitForNodes, node_waiter
 from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
 from rehearsal.alicloud.store import CloudResource, CloudStore
-from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, Refused, VendorApi
+from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, TOLD_INPUTS, Refused, VendorApi
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 
@@ -98,8 +98,11 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=_struct(normalized(token, inputs)))
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
-        token = _token(request.urn)
-        changed = _changed(normalized(token, _dict(request.old_inputs)), normalized(token, _dict(request.news)))
+        token, news = _token(request.urn), _dict(request.news)
+        # What the API told of an input is compared as the input itself, set by the program or not.
+        told = {name: value for name, value in _dict(request.olds).items() if name in TOLD_INPUTS[token]}
+        changed = _changed(normalized(token, _dict(request.old_inputs) | told), normalized(token, news))
+        changed = [name for name in changed if name not in request.ignoreChanges]
         return _diff(changed, replaced_by(token, changed))
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -137,6 +140,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
             "alicloud:cs/getClusters:getClusters": lambda given: self._vendor.get_clusters(self._region, given),
             "alicloud:cs/getClusterCredential:getClusterCredential": self._vendor.get_cluster_credential,
             "alicloud:arms/getPrometheus:getPrometheus": self._vendor.get_prometheus,
+            "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._vendor.get_node_pools,
         }
         function = functions.get(request.tok)
         if function is None:

@@ -140,6 +140,11 @@ class NodePool(BaseModel):
             desired_size=inputs.get("desiredSize") or inputs.get("nodeCount") or 0,
         )
 
+    @staticmethod
+    def reported_size(nodes: int) -> dict[str, str]:
+        """What the API says of the size of an autoscaling pool, whatever its inputs say."""
+        return {"desiredSize": str(nodes)}
+
     @property
     def first_nodes(self) -> int:
         """Nodes that the pool has at least, before any pod asks for one."""
@@ -210,6 +215,17 @@ class CloudStore:
         """Let the Prometheus instance be one of V1 without a token."""
         with self.transaction() as cloud:
             cloud.prometheus_access = None
+
+    def report_size(self, pool_id: str, nodes: int) -> None:
+        """Let the API tell the size that the autoscaler has given a pool."""
+        size = NodePool.reported_size(nodes)
+        own = [one for one in self.read().resources.values() if one.outputs.get("nodePoolId") == pool_id]
+        if any(size.items() <= one.outputs.items() for one in own):
+            return
+        with self.transaction() as cloud:
+            for resource in cloud.resources.values():
+                if resource.outputs.get("nodePoolId") == pool_id:
+                    resource.outputs.update(size)
 
     def node_pools(self) -> list[NodePool]:
         """All node pools."""

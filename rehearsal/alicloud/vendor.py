@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rehearsal.alicloud.node_pool_listing import listed
 from rehearsal.alicloud.nodes import WaitForNodes
 from rehearsal.alicloud.store import (
     ADDON,
@@ -35,6 +36,9 @@ COMPUTED: Mapping[str, Sequence[str]] = {
     ADDON: ("canUpgrade", "nextVersion", "required"),
 }
 """Outputs of each type that are no inputs."""
+
+TOLD_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",), PROMETHEUS: (), ADDON: ()}
+"""Inputs of each type that the API tells even where nobody set them; the provider takes that for a change."""
 
 _FAULTS = {
     "OperationDenied.NoStock": "the requested resource is sold out in the specified zone; try other types or zones",
@@ -95,6 +99,8 @@ class VendorApi:
                 raise Refused(f"ErrorNotFound: {identity} does not exist; `pulumi refresh` takes note of it")
             resource.inputs = inputs
             _require_valid(resource)
+            if resource.type == NODE_POOL:
+                _tell_size(resource)
         return resource
 
     def settle(self, resource: CloudResource) -> None:
@@ -121,7 +127,7 @@ class VendorApi:
     def get_clusters(self, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The answer of `cs.getClusters`: the region's clusters that pass every given filter."""
         cluster = self._store.read().cluster
-        listed = {
+        entry = {
             "id": cluster.cluster_id,
             "clusterId": cluster.cluster_id,
             "clusterName": cluster.name,
@@ -142,7 +148,7 @@ class VendorApi:
             "maintenanceWindow": {},
             "operationPolicy": {},
         }
-        found = [listed] if cluster.region_id == region and _passes(listed, arguments, _CLUSTER_FILTERS) else []
+        found = [entry] if cluster.region_id == region and _passes(entry, arguments, _CLUSTER_FILTERS) else []
         return _listing(arguments, "clusters", found)
 
     def get_cluster_credential(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -184,6 +190,14 @@ class VendorApi:
             if _passes(instance, arguments, ("resourceGroupId",)) and wanted_tags.items() <= instance["tags"].items():
                 found.append(instance)
         return _listing(arguments, "prometheis", found)
+
+    def get_node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `cs.getKubernetesNodePools`: the cluster's pools, of a name where one is given."""
+        resources = self._store.read().resources
+        pools = [listed(key, one) for key, one in resources.items() if one.type == NODE_POOL]
+        wanted = arguments.get("nodePoolName")
+        found = [pool for pool in pools if not wanted or pool["nodePoolName"] == wanted]
+        return {**arguments, "id": "node-pools", "ids": [pool["nodePoolId"] for pool in found], "nodepools": found}
 
 
 _CLUSTER_TEXTS = (
@@ -239,6 +253,15 @@ def _require_valid(resource: CloudResource) -> None:
         raise Refused(f"InvalidParameter: {'; '.join(reasons)}") from None
 
 
+def _tell_size(resource: CloudResource) -> None:
+    pool = NodePool.of(resource)
+    size = NodePool.reported_size(pool.first_nodes)
+    if pool.autoscaling:
+        resource.outputs = size | resource.outputs
+    else:
+        resource.outputs = {name: value for name, value in resource.outputs.items() if name not in size}
+
+
 def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
     if token == PROMETHEUS and inputs.get("clusterType") != "aliyun-cs":
         raise Refused(
@@ -251,6 +274,7 @@ def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str
         pool_id = f"np{uuid.uuid4().hex}"
         resource.outputs = {"nodePoolId": pool_id, "scalingGroupId": f"asg-{uuid.uuid4().hex[:20]}"}
         _require_valid(resource)
+        _tell_size(resource)
         return f"{cluster_id}:{pool_id}", resource
     if token == ADDON:
         # One that is installed already is adopted, as the real provider does.

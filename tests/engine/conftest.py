@@ -25,6 +25,7 @@ from tests.engine import secret_search
 from tests.engine.checkout import fresh_checkout
 from tests.engine.command import WITHOUT_LOAD, Command, wait_until
 from tests.engine.secret_search import Secret
+from tests.engine.shown import Shown, recorded
 from verify import StackOutputs
 
 
@@ -68,6 +69,12 @@ class Rehearsal:
 @pytest.fixture(scope="session")
 def tools() -> Path:
     return ensure_tools()
+
+
+@pytest.fixture
+def shown() -> Iterator[Shown]:
+    with recorded() as output:
+        yield output
 
 
 @pytest.fixture(scope="session")

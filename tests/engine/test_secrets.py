@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from pulumi.automation import PulumiCommand
 
 from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from rehearsal.layout import Layout
 from tests.engine import secret_search
 from tests.engine.conftest import SideBySide
 from tests.engine.secret_search import Secret
+from tests.engine.shown import recorded
 
 
 def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
@@ -45,6 +48,15 @@ def test_nothing_that_a_rehearsal_leaves_has_a_secret(side_by_side: SideBySide) 
     for name in ("result.json", "timeline.png", "supervisor.log", "logs/prometheus-adapter.log"):
         assert (side_by_side.users[0].layout.output / name).exists(), "what was searched"
     assert side_by_side.afterwards == set()
+
+
+def engine_that_echoes(folder: Path) -> PulumiCommand:
+    """Prints what it is asked; its version is one that the SDK takes."""
+    program = folder / "engine" / "bin" / "pulumi"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\n[ "$1" = version ] && echo v3.274.1 || echo "$@"\n')
+    program.chmod(0o755)
+    return PulumiCommand(root=str(folder / "engine"))
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +94,29 @@ def test_the_search_finds_a_secret_in_each_kind_of_file(
         (tmp_path / name).write_bytes(text)
     found = {(str(path.relative_to(tmp_path)), secret) for path, secret in secret_search.in_files(tmp_path, secrets)}
     assert found == {*((name, "key") for name in key), *((name, "token") for name in token)}
+
+
+def test_the_search_of_a_test_finds_a_secret_that_an_operation_shows_or_leaves(
+    planted: tuple[bytes, bytes, list[Secret]], tmp_path: Path
+) -> None:
+    content, address, _ = planted
+    layout = Layout(tmp_path)
+    for path, text in ((layout.kubeconfig, content), (layout.prometheus_api_url, address)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    with recorded() as shown:
+        assert shown.in_the_open(layout) == [], "where the cloud itself has them"
+        (layout.output / "logs").mkdir()
+        (layout.output / "logs" / "planted.log").write_bytes(address)
+        layout.backend.mkdir()
+        (layout.backend / "state.json").write_bytes(json.dumps({"kubeConfig": content.decode()}).encode())
+        command = engine_that_echoes(tmp_path)
+        command.run([address.decode()], cwd=str(tmp_path), additional_env={})
+        assert shown.in_the_open(layout) == [
+            "token in the output",
+            "key in build/rehearsal/cloud/backend/state.json",
+            "token in build/rehearsal/logs/planted.log",
+        ]
 
 
 def test_the_search_finds_a_secret_in_a_process(planted: tuple[bytes, bytes, list[Secret]]) -> None:

@@ -48,6 +48,9 @@ class Registration:
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
+    replacement_trigger: str
+    """A text whose change replaces the resource; empty: none."""
+    retain_on_delete: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
 
@@ -69,6 +72,8 @@ class Recorder(pulumi.runtime.Mocks):
     """What a look at the cluster sees where there is none."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
+    platform_outputs: dict[str, Any] = field(default_factory=dict)
+    """What a stack that is named as the platform exports."""
     registrations: list[Registration] = field(default_factory=list)
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
@@ -77,6 +82,8 @@ class Recorder(pulumi.runtime.Mocks):
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         computed: dict[str, Any] = {}
+        if args.typ == "pulumi:pulumi:StackReference":
+            return args.name, {"name": args.inputs["name"], "outputs": self.platform_outputs}
         if args.typ == "pulumi:providers:alicloud":
             self.cluster_region = self.cluster_region or args.inputs["region"]
         elif args.typ == "alicloud:cs/nodePool:NodePool":
@@ -176,6 +183,8 @@ class _Monitor(MockMonitor):
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
+                replacement_trigger=request.replacement_trigger.string_value,
+                retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )

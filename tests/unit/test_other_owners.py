@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 import ssl
 import stat
 from collections.abc import Iterator
@@ -350,12 +352,14 @@ def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
 def test_a_cluster_that_cannot_be_reached_stops_up_alone(
     kubeconfig: str | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with running({}) as cluster:
-        gone = cluster.kubeconfig
-    program = Recorder(kubeconfig=kubeconfig or gone, preview=True)
-    assert run_program(config(), program).of_type("kubernetes:helm.sh/v3:Release"), "as the provider, which goes on too"
-    with pytest.raises(pulumi.RunError, match=reason) as failure:
-        run_program(config(), Recorder(kubeconfig=kubeconfig or gone))
+    with running({}) as cluster, socket.socket() as port:
+        # As long as it is taken and nobody listens, it is nobody else's.
+        port.bind(("127.0.0.1", 0))
+        gone = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port.getsockname()[1]}", cluster.kubeconfig)
+        program = run_program(config(), Recorder(kubeconfig=kubeconfig or gone, preview=True))
+        assert program.of_type("kubernetes:helm.sh/v3:Release"), "as the provider, which goes on too"
+        with pytest.raises(pulumi.RunError, match=reason) as failure:
+            run_program(config(), Recorder(kubeconfig=kubeconfig or gone))
     assert len(caplog.messages) == 1
     assert "c2VjcmV0" not in str(failure.value) + caplog.text
 

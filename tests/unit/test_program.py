@@ -33,6 +33,7 @@ NODE_POOL = "alicloud:cs/nodePool:NodePool"
 PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+DISRUPTION_BUDGET = "kubernetes:policy/v1:PodDisruptionBudget"
 SERVICE = "kubernetes:core/v1:Service"
 HPA = "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
 
@@ -80,7 +81,8 @@ def test_the_deployment_is_the_guides(program: Recorder, seed: dict[str, Any]) -
     assert container["name"] == guide["name"]
     assert container["image"] == guide["image"]
     assert container["ports"] == guide["ports"]
-    assert container["resources"] == {"limits": {"nvidia.com/gpu": "1"}}, "limits only, as a quantity"
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}, "as a quantity"
+    assert "nvidia.com/gpu" not in container["resources"]["requests"], "the API server copies it from the limits"
 
 
 def test_the_deployment_leaves_the_number_of_replicas_to_the_hpa(program: Recorder) -> None:
@@ -245,7 +247,7 @@ def test_every_value_is_where_the_vendors_chart_reads_it(auth: dict[str, str]) -
     """Only the flavour of ACK: the community's chart, with `rules` and `prometheus` on top, is not deployed here."""
     config = dev_config(prometheus={"auth": auth})
     values = run_program(config, Recorder(), encrypted=["ackgpu:prometheus"]).secret_values
-    assert values.keys() == {"AlibabaCloudMetricsAdapter", "global"}, "Helm itself knows the second, for any chart"
+    assert values.keys() == {"AlibabaCloudMetricsAdapter", "global"}, "what Helm hands to any chart, and no more"
     [prometheus] = values["AlibabaCloudMetricsAdapter"].values()
 
     def paths(value: Any, prefix: str = "") -> set[str]:
@@ -333,7 +335,7 @@ def test_label_resource_and_autoscaler_follow_the_card_mode(
     assert pool["labels"] == [{"key": "ack.node.gpu.schedule", "value": label}]
     assert pool["scalingConfig"]["type"] == scaling
     [container] = program.one(DEPLOYMENT).inputs["spec"]["template"]["spec"]["containers"]
-    assert container["resources"] == {"limits": limits}
+    assert container["resources"]["limits"] == limits
 
 
 def test_the_pool_takes_the_clusters_vswitches_unless_others_are_set(program: Recorder) -> None:
@@ -440,6 +442,7 @@ def test_names_and_parents_stay_since_a_rename_deletes_what_is_live(program: Rec
         (RELEASE, "adapter-release", "adapter"),
         ("ackgpu:index:InferenceService", "bert-intent-detection", "ackgpu-unit"),
         (DEPLOYMENT, "bert-intent-detection-deployment", "bert-intent-detection"),
+        (DISRUPTION_BUDGET, "bert-intent-detection-disruption-budget", "bert-intent-detection"),
         (SERVICE, "bert-intent-detection-service", "bert-intent-detection"),
         ("ackgpu:index:GpuAutoscaler", "bert-intent-detection", "ackgpu-unit"),
         (HPA, "bert-intent-detection-hpa", "bert-intent-detection"),

@@ -66,7 +66,7 @@ def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> No
     args = MetricsAdapterArgs(
         chart="c", prometheus_url=url, prometheus_authorization=HEADER, rules=[], relist_interval="1m"
     )
-    assert repr(args) == "MetricsAdapterArgs(chart='c', rules=[], relist_interval='1m')"
+    assert repr(args) == "MetricsAdapterArgs(chart='c', rules=[], relist_interval='1m', retain_on_delete=False)"
 
 
 @pytest.mark.case("F5")

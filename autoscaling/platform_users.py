@@ -1,0 +1,27 @@
+"""Who else's services use the platform of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from autoscaling.other_owners import stack_of
+
+
+def users_of(metrics: Collection[str], autoscalers: Iterable[Mapping[str, Any]], stack: str) -> Iterator[str]:
+    """Each HPA of others that would stand still without the platform, with the Deployment that it scales.
+
+    Args:
+        metrics: names under which the platform's adapter exposes metrics for pods.
+        autoscalers: HPAs of the whole cluster, in `autoscaling/v2`.
+        stack: the name that the platform's own stack writes on its HPAs.
+    """
+    for autoscaler in autoscalers:
+        metadata, spec = autoscaler["metadata"], autoscaler["spec"]
+        maker = stack_of(metadata)
+        reads = {one.get("pods", {}).get("metric", {}).get("name") for one in spec.get("metrics", ())}
+        if maker == stack or (maker is None and reads.isdisjoint(metrics)):
+            continue
+        namespace, target = metadata["namespace"], spec["scaleTargetRef"]
+        made_by = f"stack {maker}" if maker else "no stack"
+        yield f"{target['kind']} {namespace}/{target['name']} (HPA {namespace}/{metadata['name']} of {made_by})"

@@ -1,0 +1,1 @@
+"""What people do with a stack besides the engine's own commands."""

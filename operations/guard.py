@@ -1,0 +1,86 @@
+"""`python -m operations.guard --stack dev`: whether services of other stacks stand on the platform of this one."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation
+
+from autoscaling.platform_users import users_of
+from components.cluster_client import UnreachableError, connected
+from operations.kubeconfig import KubeconfigError, current_kubeconfig
+
+CHECKOUT = Path(__file__).parents[1]
+
+_HPAS = "/apis/autoscaling/v2/horizontalpodautoscalers"
+
+
+class RefusedError(Exception):
+    """Why the stack must not be destroyed."""
+
+
+def require_no_users(stack: automation.Stack) -> None:
+    """Look at the stack's cluster with a new credential, for the one in the state may have expired.
+
+    Raises:
+        RefusedError: services of others use the platform of the stack, or that can't be told.
+    """
+    outputs = {name: output.value for name, output in stack.outputs().items()}
+    # A stack without a platform of its own, or one that never came so far.
+    if "platform" not in outputs or "clusterId" not in outputs:
+        return
+    project = stack.workspace.project_settings().name
+    name = f"{project}/{stack.name.rpartition('/')[2]}"
+    try:
+        users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
+    except (KubeconfigError, UnreachableError) as error:
+        raise RefusedError(
+            f"nothing was destroyed, since it can't be told whether services of other stacks use this platform: the "
+            f"cluster {error}. Where none does, `pulumi destroy` goes ahead without asking."
+        ) from None
+    if users:
+        raise RefusedError(
+            "\n".join(["nothing was destroyed, since this platform is in use: destroy or move these first.", *users])
+        )
+
+
+def _autoscalers(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"]["region"])
+    with connected(kubeconfig) as client:
+        found = client.listed(_HPAS)
+    if client.hidden:
+        raise UnreachableError("lets the credential list no HPAs")
+    return found
+
+
+def main() -> int:
+    """0 where the stack may be destroyed; else 1, with the reason."""
+    parser = argparse.ArgumentParser(prog="python -m operations.guard", description="Ask before a stack is destroyed.")
+    parser.add_argument("--stack", required=True, help="name of the stack")
+    arguments = parser.parse_args()
+    if shutil.which("pulumi") is None:
+        print(
+            "pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal.",
+            file=sys.stderr,
+        )
+        return 1
+    try:
+        require_no_users(automation.select_stack(arguments.stack, work_dir=str(CHECKOUT)))
+    except automation.StackNotFoundError:
+        print(f"There is no stack {arguments.stack}: see `pulumi stack ls`.", file=sys.stderr)
+    except automation.CommandError as error:
+        print(str(error).strip().splitlines()[-1], file=sys.stderr)
+    except RefusedError as error:
+        print(error, file=sys.stderr)
+    else:
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""A running service gets another name, and then a third one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+from pulumi.automation import OpType
+
+from tests.engine.conftest import Rehearsal
+from verify import check_stack
+
+FIRST = "bert-intent-detection"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running(rehearsal: Rehearsal) -> Iterator[None]:
+    """The service under its first name, with an HPA that is named after it."""
+    rename(rehearsal, FIRST)
+    rehearsal.up()
+    yield
+    rehearsal.stack.destroy(color="never")
+    rehearsal.reset()
+
+
+def rename(rehearsal: Rehearsal, name: str, **formerly: str) -> None:
+    [service] = rehearsal.setting("services")
+    autoscaler = {key: value for key, value in service["autoscaler"].items() if key != "name"}
+    service = {key: value for key, value in service.items() if key != "formerly"}
+    rehearsal.edit(services=[{**service, "name": name, **formerly, "autoscaler": autoscaler}])
+
+
+def live(rehearsal: Rehearsal) -> dict[tuple[str, str], Any]:
+    """UID of each object of the service by kind and name, and the address."""
+    core, apps = client.CoreV1Api(rehearsal.api), client.AppsV1Api(rehearsal.api)
+    scaling, policy = client.AutoscalingV2Api(rehearsal.api), client.PolicyV1Api(rehearsal.api)
+    listed = {
+        "Pod": core.list_namespaced_pod("default"),
+        "Service": core.list_namespaced_service("default", field_selector="metadata.name!=kubernetes"),
+        "Deployment": apps.list_namespaced_deployment("default"),
+        "HorizontalPodAutoscaler": scaling.list_namespaced_horizontal_pod_autoscaler("default"),
+        "PodDisruptionBudget": policy.list_namespaced_pod_disruption_budget("default"),
+    }
+    found = {(kind, one.metadata.name): one.metadata.uid for kind, all_ in listed.items() for one in all_.items}
+    [service] = listed["Service"].items
+    return found | {("address", service.metadata.name): service.status.load_balancer.ingress[0].ip}
+
+
+@pytest.mark.case("G5")
+def test_a_rename_with_the_former_name_deletes_and_makes_nothing(rehearsal: Rehearsal) -> None:
+    before = live(rehearsal)
+    assert {name for kind, name in before if kind != "Pod"} == {FIRST, f"{FIRST}-svc", f"{FIRST}-hpa"}
+    for name in ("intents", "intentions"):
+        rename(rehearsal, name, formerly=FIRST)
+        assert set(rehearsal.stack.preview(color="never").change_summary) == {OpType.SAME}
+        changes = rehearsal.up().summary.resource_changes
+        assert changes is not None and set(changes) == {OpType.SAME}
+        assert live(rehearsal) == before
+        outputs = rehearsal.outputs()
+        assert [service.name for service in outputs.services] == [name]
+        assert not [step for step in check_stack(outputs, rehearsal.api) if not step.ok]
+
+
+@pytest.mark.case("G5")
+def test_without_the_former_name_the_preview_shows_that_all_goes(rehearsal: Rehearsal) -> None:
+    rename(rehearsal, "another")
+    summary = rehearsal.stack.preview(color="never").change_summary
+    # Two components, Deployment, disruption budget, Service and HPA.
+    assert (summary[OpType.DELETE], summary[OpType.CREATE]) == (6, 6)

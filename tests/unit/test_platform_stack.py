@@ -1,0 +1,200 @@
+"""Services on the platform of another stack: what they make, what they may use, and what is checked at preview."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+from autoscaling.other_owners import SCALERS
+from autoscaling.settings import SettingsError, parse, parse_config
+from autoscaling.settings.platform_stack import PLATFORM_KEYS, exported_settings
+from components import preflight
+from tests.unit.program import Recorder, run_program, stack_config
+from tests.unit.test_settings import GOOD
+
+SM_UTIL, ENC_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL", "DCGM_FI_DEV_ENC_UTIL"
+PLATFORM = "organization/ackgpu/platform"
+CLUSTER = "c0123456789abcdef0123456789abcdef"
+
+
+def platform_config(**changes: Any) -> dict[str, Any]:
+    settings = {
+        "region": "cn-hangzhou",
+        "cluster": {"id": CLUSTER},
+        "gpuNodePool": {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "autoscaling": {"min": 1, "max": 4}},
+        "services": [],
+        **changes,
+    }
+    return {f"ackgpu:{key}": value for key, value in settings.items()}
+
+
+def service(**changes: Any) -> dict[str, Any]:
+    return {"name": "bert", "image": "registry.example/bert:1", "autoscaler": {"maxReplicas": 4}, **changes}
+
+
+def scaled_on(name: str, target: float = 20, **more: Any) -> dict[str, Any]:
+    return service(autoscaler={"metrics": [{"name": name, "target": target, **more}], "maxReplicas": 4})
+
+
+def of_the_platform(**changes: Any) -> dict[str, Any]:
+    return run_program(platform_config(**changes), Recorder()).outputs
+
+
+def team(*services: dict[str, Any], outputs: dict[str, Any] | None = None, **more: Any) -> Recorder:
+    recorder = Recorder(platform_outputs=of_the_platform() if outputs is None else outputs, **more)
+    return run_program({"ackgpu:platform": PLATFORM, "ackgpu:services": list(services or [service()])}, recorder)
+
+
+def refused(*services: dict[str, Any], outputs: dict[str, Any] | None = None, **more: Any) -> list[str]:
+    with pytest.raises(pulumi.RunError) as raised:
+        team(*services, outputs=outputs, preview=True, **more)
+    return str(raised.value).splitlines()
+
+
+def test_a_platform_alone_makes_no_service_and_exports_what_services_need() -> None:
+    recorder = run_program(platform_config(), Recorder())
+    assert {one.type for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))} == {
+        "alicloud:cs/nodePool:NodePool",
+        "alicloud:arms/prometheus:Prometheus",
+        "kubernetes:helm.sh/v3:Release",
+    }
+    assert recorder.outputs["clusterId"] == CLUSTER
+    assert recorder.outputs["services"] == []
+    assert recorder.outputs["platform"]["gpuNodePool"] == platform_config()["ackgpu:gpuNodePool"]
+    assert f"pods/{SM_UTIL}" in recorder.outputs["metricResources"]
+
+
+def test_what_a_platform_exports_has_no_credential() -> None:
+    prometheus = {"auth": {"type": "token", "token": "planted-token"}, "scrapeInterval": "15s"}
+    values = {**GOOD, "prometheus": prometheus, "metricsAdapter": {"values": {"planted": "planted-value"}}}
+    exported = exported_settings(parse(values))
+    assert exported["prometheus"] == {"scrapeInterval": "15s"}
+    assert "planted" not in str(exported)
+    assert set(exported) <= set(PLATFORM_KEYS)
+
+
+def test_a_team_makes_its_services_and_nothing_of_the_platform() -> None:
+    recorder = team()
+    made = {one.type for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))}
+    assert not {one for one in made if one.startswith("alicloud:") or "helm" in one}
+    assert "kubernetes:apps/v1:Deployment" in made
+    assert "kubernetes:autoscaling/v2:HorizontalPodAutoscaler" in made
+    assert recorder.outputs["clusterId"] == CLUSTER
+    assert [one["name"] for one in recorder.outputs["services"]] == ["bert"]
+    assert recorder.outputs["metrics"] == [SM_UTIL]
+    assert recorder.outputs["metricResources"] == [f"{kind}/{SM_UTIL}" for kind in ("namespaces", "nodes", "pods")]
+    assert "platform" not in recorder.outputs
+
+
+def test_a_team_asks_for_a_credential_of_its_own() -> None:
+    recorder = team()
+    [asked] = [call for call in recorder.calls if "getClusterCredential" in call.token]
+    assert asked.args["clusterId"] == CLUSTER
+    assert recorder.one("pulumi:providers:kubernetes").inputs["kubeconfig"] == "<secret>"
+    assert recorder.one("pulumi:providers:alicloud").inputs["region"] == "cn-hangzhou"
+
+
+def test_the_pods_of_a_team_tolerate_the_platforms_taints() -> None:
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    pool = {**platform_config()["ackgpu:gpuNodePool"], "taints": [taint]}
+    recorder = team(outputs=of_the_platform(gpuNodePool=pool))
+    pod = recorder.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
+    assert pod["tolerations"] == [{**taint, "operator": "Equal"}]
+
+
+def test_only_metrics_that_the_platform_exposes_can_be_used() -> None:
+    heading, fault = refused(scaled_on(ENC_UTIL))
+    assert heading == f"the services do not fit the platform {PLATFORM}:"
+    assert fault.startswith(
+        f"services[0].autoscaler.metrics[0] asks for {ENC_UTIL}, which the platform {PLATFORM} does not expose"
+    )
+    assert SM_UTIL in fault
+    with_it = of_the_platform(metricsAdapter={"expose": [{"name": ENC_UTIL}]})
+    assert f"pods/{ENC_UTIL}" in with_it["metricResources"]
+    assert team(scaled_on(ENC_UTIL), outputs=with_it).outputs["services"][0]["metrics"][0]["name"] == ENC_UTIL
+
+
+def test_another_aggregation_is_another_metric() -> None:
+    _, fault = refused(scaled_on(SM_UTIL, aggregation="max"))
+    assert "does not expose" in fault
+    with_it = of_the_platform(metricsAdapter={"expose": [{"name": SM_UTIL, "aggregation": "max"}]})
+    assert team(scaled_on(SM_UTIL, aggregation="max"), outputs=with_it).outputs["services"]
+
+
+@pytest.mark.parametrize(
+    ("given", "platform", "told"),
+    [
+        (service(gpus=2), {}, "services[0].gpus is 2, but a node of the pool has 1"),
+        (service(autoscaler={"maxReplicas": 5}), {}, "services can ask for 5 GPUs"),
+        (scaled_on("NO_METRIC"), {}, "services[0].autoscaler.metrics[0].name is 'NO_METRIC'"),
+        (
+            scaled_on("DCGM_FI_DEV_GPU_UTIL"),
+            {"metricsAdapter": {"rules": "seed"}},
+            "services[0].autoscaler.metrics[0].name is 'DCGM_FI_DEV_GPU_UTIL', which the rules 'seed' expose for nodes",
+        ),
+    ],
+)
+def test_services_pass_the_checks_that_one_stack_would_have_to_pass(
+    given: dict[str, Any], platform: dict[str, Any], told: str
+) -> None:
+    _, *faults = refused(given, outputs=of_the_platform(**platform))
+    assert [fault for fault in faults if fault.startswith(told)]
+
+
+def test_a_stack_that_is_no_platform_is_named_before_anything_is_made() -> None:
+    recorder = Recorder(platform_outputs={"clusterId": CLUSTER, "metricResources": []}, preview=True)
+    with pytest.raises(pulumi.RunError, match=f"platform is '{PLATFORM}', and that stack has no output platform"):
+        run_program({"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}, recorder)
+    assert not [one for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))]
+    assert not recorder.calls
+
+
+def test_a_platform_of_the_old_api_is_refused() -> None:
+    old = platform_config(cluster={"id": CLUSTER, "autoscalingApi": "v2beta1"})
+    outputs = run_program(old, Recorder(cluster_version="1.22.3-aliyun.1")).outputs
+    assert "has cluster.autoscalingApi v2beta1" in "\n".join(refused(outputs=outputs))
+
+
+def test_another_teams_hpa_on_the_same_target_is_refused() -> None:
+    rival = {
+        "metadata": {"name": "theirs", "namespace": "default", "annotations": {"ackgpu/stack": "ackgpu/other"}},
+        "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "bert"}},
+    }
+    sight = preflight.Sight(scalers={SCALERS[0]: [rival]})
+    with pytest.raises(pulumi.RunError, match="HorizontalPodAutoscaler default/theirs of stack ackgpu/other scales"):
+        team(sight=sight)
+
+
+@pytest.mark.parametrize("key", PLATFORM_KEYS)
+def test_what_the_platform_sets_is_not_set_twice(key: str) -> None:
+    values = {"platform": PLATFORM, "services": [service()], key: {"id": "c1"} if key != "region" else "cn-hangzhou"}
+    with pytest.raises(SettingsError, match=f"^{key} is set by the stack that platform names"):
+        parse(values)
+
+
+def test_faults_of_a_teams_own_settings_are_told_without_the_platform() -> None:
+    with pytest.raises(SettingsError) as raised:
+        parse({"platform": PLATFORM, "services": [service(port=0), service(autoscaler={"minReplicas": 11})]})
+    assert [fault.split(" ")[0] for fault in raised.value.faults] == [
+        "services[0].port",
+        "services:",
+        "services:",
+        "services[1].autoscaler.minReplicas",
+    ]
+
+
+def test_the_engines_empty_values_are_no_settings() -> None:
+    config = {"ackgpu:platform": PLATFORM, "ackgpu:services": '[{"name": "a", "image": "b"}]'}
+    empty = {"ackgpu:region": "", "ackgpu:cluster": "{}", "ackgpu:gpuNodePool": "{}", "ackgpu:budget": "{}"}
+    assert parse_config({**config, **empty}).platform == PLATFORM
+    with pytest.raises(SettingsError) as raised:
+        parse_config({**empty, "ackgpu:platform": "", "ackgpu:services": ""})
+    assert raised.value.faults == [
+        f"{key} is missing: set it." for key in ("region", "cluster", "gpuNodePool", "services")
+    ]
+
+
+def test_the_dev_stack_has_a_platform_of_its_own() -> None:
+    assert "ackgpu:platform" not in stack_config("dev")

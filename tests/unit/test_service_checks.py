@@ -1,0 +1,117 @@
+"""Whether a node has room for the pods that its GPUs take, and where secrets of the environment may stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoscaling.instance_types import find_instance_type
+from autoscaling.settings import SettingsError, parse, warnings
+from tests.unit.test_gpu_checks import fault, settings
+
+SMALLEST = "ecs.gn5i-c2g1.large"
+"""One P4 of 8 GiB on 2 vCPUs and 8 GiB, the least of ACK's table that has a whole GPU."""
+TWO_GPUS = {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"], "size": 4}
+"""On 16 vCPUs and 64 GiB."""
+
+
+def test_the_defaults_fit_each_type_with_whole_cards() -> None:
+    smallest = find_instance_type(SMALLEST)
+    assert smallest and (smallest.vcpus, smallest.memory_gib, smallest.gpus) == (2, 8, 1)
+    assert not [one for one in warnings(parse(settings({"instanceTypes": [SMALLEST]}))) if "zone" not in one]
+
+
+@pytest.mark.parametrize(
+    ("service", "sentence"),
+    [
+        ({"cpu": "17"}, "services[0].cpu is 17, but a node of the pool has 16 vCPUs: lower it."),
+        ({"cpu": "16001m"}, "services[0].cpu is 16001m, but a node of the pool has 16 vCPUs: lower it."),
+        ({"memory": "65Gi"}, "services[0].memory is 65Gi, but a node of the pool has 64 GiB: lower it."),
+        ({"memory": "65537Mi"}, "services[0].memory is 65537Mi, but a node of the pool has 64 GiB: lower it."),
+        (
+            {"cpu": "9", "autoscaler": {"maxReplicas": 5}},
+            "services[0].cpu is 9: of such pods a node of the pool holds 1 (16 vCPUs), and 4 nodes hold 4, fewer than "
+            "maxReplicas (5): lower cpu or maxReplicas, or raise the pool.",
+        ),
+    ],
+)
+def test_pods_that_no_node_can_hold_are_refused(service: dict[str, Any], sentence: str) -> None:
+    assert fault(settings(TWO_GPUS, service)) == sentence
+
+
+@pytest.mark.parametrize("amount", [{"cpu": "8"}, {"memory": "32Gi"}, {"memory": "33554432Ki"}, {"cpu": "0"}])
+def test_pods_that_fill_a_node_exactly_are_not(amount: dict[str, str]) -> None:
+    assert not warnings(parse(settings(TWO_GPUS, {**amount, "autoscaler": {"maxReplicas": 8}})))
+
+
+def test_gpus_that_stay_unused_for_want_of_cpus_are_a_warning() -> None:
+    assert warnings(parse(settings(TWO_GPUS, {"cpu": 9}))) == [
+        "services[0].cpu is 9, and 2 pods, as many as the GPUs of a node take, ask for 18 vCPUs of a node's 16: GPUs "
+        "stay unused; lower it."
+    ]
+    shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
+    # 8 pods on a T4 of 16 GiB, with 4 vCPUs and 15 GiB.
+    cpu, memory = warnings(parse(settings(shared, {"gpuMemoryGiB": 2})))
+    assert "services[0].cpu is 1, and 8 pods," in cpu
+    assert "ask for 16 GiB of a node's 15:" in memory
+    assert not warnings(parse(settings(shared, {"gpuMemoryGiB": 2, "cpu": "250m", "memory": "1Gi"})))
+
+
+def test_a_pod_with_all_gpus_of_a_node_may_have_all_of_its_cpus() -> None:
+    assert not warnings(parse(settings(TWO_GPUS, {"gpus": 2, "cpu": 16, "memory": "64Gi"})))
+
+
+def test_of_several_types_the_largest_decides_what_is_refused_and_the_smallest_what_is_warned_of() -> None:
+    mixed = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6v-c8g1.2xlarge"]}
+    assert fault(settings(mixed, {"cpu": 9})).endswith("a node of the pool has 8 vCPUs: lower it.")
+    [warning] = warnings(parse(settings(mixed, {"cpu": 5})))
+    assert "ask for 5 vCPUs of a node's 4" in warning
+
+
+@pytest.mark.parametrize("unknown", ["ecs.gn99.xlarge", "ecs.gn8ia.8xlarge"])
+def test_what_the_table_lacks_is_not_judged(unknown: str) -> None:
+    assert parse(settings({"instanceTypes": [unknown], "gpusPerNode": 1}, {"memory": "900Gi"}))
+
+
+def test_adopted_pods_that_ask_for_nothing_need_no_room() -> None:
+    shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
+    adopted = {"gpuMemoryGiB": 2, "retainOnDelete": True}
+    assert not [one for one in warnings(parse(settings(shared, adopted))) if "zone" not in one]
+
+
+def test_a_user_without_root_on_a_low_port_is_a_warning() -> None:
+    [warning] = warnings(parse(settings(None, {"runAsNonRoot": True})))
+    assert warning.startswith("services[0].runAsNonRoot is true, and containerPort is 80: below 1024")
+    assert not warnings(parse(settings(None, {"runAsNonRoot": True, "containerPort": 1024})))
+
+
+@pytest.mark.parametrize("encrypted", [["services[0].env.TOKEN"], ["services"]])
+def test_an_encrypted_value_is_not_written_into_the_environment(encrypted: list[str]) -> None:
+    config = settings(None, {"env": {"TOKEN": "s3cret"}})
+    with pytest.raises(SettingsError) as raised:
+        parse(config, encrypted=encrypted)
+    assert raised.value.faults == [
+        "services[0].env.TOKEN is encrypted, and what is in env is plain text in the cluster: put it into a Kubernetes "
+        "Secret, and the name of that into services[0].envFrom."
+    ]
+    assert parse(config, encrypted=["services[0].image", "services[0].env.TOKENS"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [{"name": "bert"}, {"name": "new", "formerly": "bert"}],
+        [{"name": "new", "formerly": "bert"}, {"name": "other", "formerly": "bert"}],
+        [{"name": "new", "formerly": "bert"}, {"name": "newer", "formerly": "new"}],
+    ],
+)
+def test_no_service_has_or_had_the_name_of_another(names: list[dict[str, str]]) -> None:
+    services = [{**one, "autoscaler": {"name": f"hpa-{index}"}} for index, one in enumerate(names)]
+    assert "2 services are or were named default/" in fault(settings({"size": 20}, *services))
+    apart = [names[0], {**names[1], "namespace": "other"}]
+    assert parse(settings({"size": 20}, *apart))
+
+
+def test_a_service_may_get_its_first_name_back() -> None:
+    assert parse(settings(None, {"name": "bert", "formerly": "bert"}))
