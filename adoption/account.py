@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,7 @@ import pulumi_alicloud as alicloud
 from pulumi import automation
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 
-from adoption.engine import said
+from adoption.engine import said, scratch
 from adoption.part import AdoptionError
 from autoscaling.settings import Settings
 from components.cluster import AckCluster, AckClusterArgs
@@ -87,8 +86,12 @@ def look_at_account(settings: Settings) -> Account:
         for name, answer in answers.items():
             answer.apply(partial(seen.__setitem__, name))
 
-    with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
-        environment = {"PULUMI_BACKEND_URL": f"file://{folder}", "PULUMI_CONFIG_PASSPHRASE": "of nothing"}
+    with scratch() as folder:
+        environment = {
+            "PULUMI_BACKEND_URL": f"file://{folder}",
+            "PULUMI_CONFIG_PASSPHRASE": "of nothing",
+            "TMPDIR": str(folder),
+        }
         options = automation.LocalWorkspaceOptions(env_vars={**os.environ, **environment})
         try:
             stack = automation.create_or_select_stack("look", "adoption", program, opts=options)

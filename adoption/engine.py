@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from adoption.part import AdoptionError
@@ -22,13 +25,22 @@ def pulumi(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         raise AdoptionError(
             "pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal."
         )
-    return subprocess.run(
-        ["pulumi", *arguments, "--non-interactive", "--color", "never"],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    with scratch() as folder:
+        return subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
+            env={**os.environ, "TMPDIR": str(folder)},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for temporary files: the Kubernetes provider leaves a kubeconfig with its key at each preview."""
+    with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
+        yield Path(folder)
 
 
 def said(output: str) -> list[str]:

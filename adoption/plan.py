@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adoption.engine import pulumi, said
+from adoption.engine import pulumi, said, scratch
 from adoption.part import AdoptionError
 
 
@@ -52,9 +51,9 @@ def preview(stack: str, settings: Path) -> Plan:
     Raises:
         AdoptionError: the preview fails.
     """
-    with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
+    with scratch() as folder:
         # It has the providers with their secrets, encrypted as in the state.
-        file = Path(folder) / "import.json"
+        file = folder / "import.json"
         result = pulumi(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
         try:
             answer = json.loads(result.stdout)

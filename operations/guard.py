@@ -39,9 +39,10 @@ def require_no_users(stack: automation.Stack) -> None:
     try:
         users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
     except (KubeconfigError, UnreachableError) as error:
+        reason = f"the cluster {error}" if isinstance(error, UnreachableError) else error
         raise RefusedError(
-            f"nothing was destroyed, since it can't be told whether services of other stacks use this platform: the "
-            f"cluster {error}. Where none does, `pulumi destroy` goes ahead without asking."
+            "nothing was destroyed, since it can't be told whether services of other stacks use this platform: "
+            f"{reason}. Where none does, `pulumi destroy` goes ahead without asking."
         ) from None
     if users:
         raise RefusedError(
