@@ -13,7 +13,7 @@ from pulumi import automation
 from autoscaling.platform_users import users_of
 from components.cluster_client import UnreachableError
 from operations import guard
-from operations.kubeconfig import KubeconfigError
+from operations.throwaway import AskError
 
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 OUTPUTS = {"clusterId": "c1", "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
@@ -91,7 +91,10 @@ def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     "error",
-    [UnreachableError("refuses the credential (401): get a new kubeconfig"), KubeconfigError("is not there any more")],
+    [
+        UnreachableError("refuses the credential (401): get a new kubeconfig"),
+        AskError(["the account has no such cluster."]),
+    ],
 )
 def test_what_cannot_be_told_is_no_yes(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     with pytest.raises(guard.RefusedError, match=f"it can't be told .*{error.args[0][:20]}"):
