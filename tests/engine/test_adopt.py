@@ -206,6 +206,7 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
     client.AppsV1Api(rehearsal.api).delete_namespaced_deployment(SERVICE, NAMESPACE)
     helm.destroy(color="never", remove=True)
     with rehearsal.store.transaction() as cloud:
+        assert cloud.cluster
         del cloud.resources[pool_id], cloud.resources[cloud.cluster.cluster_id]
 
 
