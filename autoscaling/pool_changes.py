@@ -35,8 +35,8 @@ def not_reached(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
     changed |= {setting for key, setting in _LABELS.items() if before.get(key) != after.get(key)}
     if changed:
         yield (
-            f"gpuNodePool: a change of {', '.join(sorted(changed))} reaches new nodes only: drain and remove those that "
-            "are there, and the pool brings new ones."
+            f"gpuNodePool: a change of {', '.join(sorted(changed))} reaches new nodes only: drain and remove those "
+            "that are there, and the pool brings new ones."
         )
     # https://github.com/aliyun/terraform-provider-alicloud/issues/5045
     if old.get("taints") and not new.get("taints"):
