@@ -65,9 +65,13 @@ class ClusterClient:
         """Delete an object, if it is there; what it owns goes in the background."""
         self._asked("DELETE", path)
 
-    def _asked(self, method: str, path: str) -> Object | None:
+    def would_create(self, path: str, wanted: Object) -> Object | None:
+        """An object as it would be stored, with the API server's defaults; nothing is stored."""
+        return self._asked("POST", f"{path}?dryRun=All", wanted)
+
+    def _asked(self, method: str, path: str, content: Object | None = None) -> Object | None:
         try:
-            answer = self._client.request(method, path)
+            answer = self._client.request(method, path, json=content)
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return None
             if answer.status_code == httpx.codes.FORBIDDEN:
@@ -75,16 +79,16 @@ class ClusterClient:
                 return None
             if answer.status_code == httpx.codes.UNAUTHORIZED:
                 raise UnreachableError("refuses the credential (401): get a new kubeconfig")
-            content: Object = answer.raise_for_status().json()
+            found: Object = answer.raise_for_status().json()
         except httpx.HTTPStatusError as error:
             raise UnreachableError(f"answers {error.response.status_code}") from None
         except httpx.HTTPError as error:
             raise UnreachableError(f"at {self._client.base_url.host} can't be reached ({_reason(error)})") from None
         except (ValueError, RecursionError):
             raise UnreachableError(_NO_LIST) from None
-        if not isinstance(content, dict):
+        if not isinstance(found, dict):
             raise UnreachableError(_NO_LIST)
-        return content
+        return found
 
 
 @contextmanager

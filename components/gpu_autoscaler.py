@@ -14,6 +14,7 @@ from pulumi_kubernetes.autoscaling import v2, v2beta1
 from autoscaling.other_owners import STACK_ANNOTATION
 from autoscaling.settings.model import ScaleDown, ScaleUp, Service
 from components.stack_config import stack_name
+from components.takeover import takeover_annotations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,9 @@ def _create_v2beta1(
 
 def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
     return kubernetes.meta.v1.ObjectMetaArgs(
-        name=args.autoscaler_name, namespace=args.namespace, annotations={STACK_ANNOTATION: stack_name()}
+        name=args.autoscaler_name,
+        namespace=args.namespace,
+        annotations={STACK_ANNOTATION: stack_name(), **takeover_annotations(args.retain_on_delete)},
     )
 
 

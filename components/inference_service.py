@@ -13,6 +13,7 @@ from pulumi_kubernetes.core import v1
 from autoscaling.card_modes import pod_limits
 from autoscaling.load_balancer import ADDRESS_TYPE
 from autoscaling.settings.model import SERVICE_SUFFIX, Service, duration_seconds
+from components.takeover import takeover_annotations
 
 _PATIENCE_SECONDS = 30 * 60
 """A GPU node takes minutes to come, a model image minutes to be pulled, and a model minutes to be loaded."""
@@ -119,6 +120,7 @@ class InferenceService(pulumi.ComponentResource):
         super().__init__("ackgpu:index:InferenceService", name, None, opts)
         labels = {"app": args.service_name}
         metadata = {"namespace": args.namespace, "labels": labels}
+        takeover = takeover_annotations(args.retain_on_delete)
         patience = f"{args.patience_seconds // 60}m"
         common = pulumi.ResourceOptions(
             parent=self,
@@ -127,7 +129,7 @@ class InferenceService(pulumi.ComponentResource):
         )
         self.deployment = kubernetes.apps.v1.Deployment(
             f"{name}-deployment",
-            metadata={"name": args.service_name, **metadata},
+            metadata={"name": args.service_name, **metadata, **_annotations(takeover)},
             spec=_deployment_spec(args),
             # The HPA owns the number.
             opts=pulumi.ResourceOptions.merge(common, pulumi.ResourceOptions(ignore_changes=["spec.replicas"])),
@@ -139,10 +141,10 @@ class InferenceService(pulumi.ComponentResource):
             spec=kubernetes.policy.v1.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=_selector(args)),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        intranet = {"annotations": {ADDRESS_TYPE: "intranet"}} if args.load_balancer == "intranet" else {}
+        intranet = {ADDRESS_TYPE: "intranet"} if args.load_balancer == "intranet" else {}
         self.service = v1.Service(
             f"{name}-service",
-            metadata={"name": f"{args.service_name}{SERVICE_SUFFIX}", **metadata, **intranet},
+            metadata={"name": f"{args.service_name}{SERVICE_SUFFIX}", **metadata, **_annotations(intranet | takeover)},
             spec=v1.ServiceSpecArgs(
                 type="LoadBalancer",
                 selector=labels,
@@ -183,6 +185,10 @@ class InferenceService(pulumi.ComponentResource):
                 "maxReplicas": autoscaler.max_replicas,
             }
         )
+
+
+def _annotations(some: dict[str, str]) -> dict[str, dict[str, str]]:
+    return {"annotations": some} if some else {}
 
 
 def _selector(args: InferenceServiceArgs) -> kubernetes.meta.v1.LabelSelectorArgs:

@@ -15,6 +15,7 @@ _COPIED = (
     f"Pulumi.{STACK}.yaml",
     "requirements.txt",
     "requirements-dev.txt",
+    "adoption",
     "autoscaling",
     "components",
     "operations",

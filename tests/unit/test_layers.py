@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-OURS = {"autoscaling", "bench", "components", "operations", "rehearsal", "verify"}
+OURS = {"adoption", "autoscaling", "bench", "components", "operations", "rehearsal", "verify"}
 ALLOWED = {
+    # It asks the account by the program's own components.
+    "adoption": {"adoption", "operations", "components", "autoscaling", "verify"},
     "autoscaling": {"autoscaling"},
     # `up` ends with the checks that `make verify` makes.
     "components": {"components", "autoscaling", "verify"},

@@ -1,0 +1,209 @@
+"""`python -m adoption --stack dev [--write]`: take over by the stack what is there already."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from adoption.account import Account, look_at_account
+from adoption.effects import effects
+from adoption.engine import owned
+from adoption.findings import Findings, Owned, different, findings
+from adoption.import_files import Thing, import_files, which
+from adoption.live import LiveCluster
+from adoption.part import AdoptionError
+from adoption.plan import Plan, preview
+from adoption.stack_text import with_settings
+from autoscaling.settings import Settings, SettingsError
+from autoscaling.settings.check import CHECKOUT, check_file
+from autoscaling.settings.extra_rule_checks import EXTRA_RULES
+from components.cluster_client import UnreachableError, connected
+
+_COMPONENTS, _RESOURCES = "components.json", "resources.json"
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Where a stack's settings are, and where what adopts something goes."""
+
+    settings: Path
+    output: Path
+
+    @property
+    def draft(self) -> Path:
+        """The stack file as it must become."""
+        return self.output / self.settings.name
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what was found and what to do next, and write the files for it; 1 where nothing can be adopted."""
+    parser = argparse.ArgumentParser(prog="python -m adoption", description="Adopt what is there already.")
+    parser.add_argument("--stack", required=True, help="name of the stack")
+    parser.add_argument("--write", action="store_true", help="also change the stack's file")
+    given = parser.parse_args(arguments)
+    # Pulumi Cloud's stacks also go by <organisation>/<project>/<stack>.
+    name = given.stack.rpartition("/")[2]
+    files = _Files(CHECKOUT / f"Pulumi.{name}.yaml", CHECKOUT / "build" / "adopt" / name)
+    # What is left of an earlier run must not be imported.
+    shutil.rmtree(files.output, ignore_errors=True)
+    try:
+        adopt(given.stack, files, write=given.write)
+    except UnreachableError as error:
+        print(f"The cluster {error}.", file=sys.stderr)
+        return 1
+    except (AdoptionError, SettingsError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def adopt(stack: str, files: _Files, *, write: bool) -> None:
+    """Look, tell, and write.
+
+    Raises:
+        AdoptionError: nothing can be adopted; no import file was written.
+        SettingsError: the stack's file can't be used.
+    """
+    settings = _settings(files.settings)
+    have = owned(stack)
+    account = look_at_account(settings)
+    with connected(account.kubeconfig) as client:
+        _adopt(stack, files, settings, account, LiveCluster(client), have, write=write)
+
+
+def _adopt(
+    stack: str,
+    files: _Files,
+    settings: Settings,
+    account: Account,
+    cluster: LiveCluster,
+    have: Owned,
+    *,
+    write: bool,
+) -> None:
+    found = findings(settings, account, cluster.look(settings), have)
+    print(*found.lines(), sep="\n", flush=True)
+    if not found.things:
+        _tell_nothing(found)
+        return
+    if found.part.problems:
+        raise AdoptionError("\n".join(["", "What can't be adopted as it is:", *found.part.problems]))
+    before = files.settings.read_text("utf-8-sig")
+    after = with_settings(before, different(found.part.settings, settings))
+    files.output.mkdir(parents=True)
+    files.draft.write_text(after, encoding="utf-8")
+    _check(files.draft)
+    plan = preview(stack, files.draft)
+    _refuse_losses(plan)
+    notes = [*found.part.notes, *_effects(plan, found.things, cluster)]
+    if notes:
+        print("", "What `pulumi up` would change:", *notes, sep="\n")
+    if before != after:
+        print("", f"The settings that keep it, {_shown(files.draft)}:", *_difference(files, before, after), sep="\n")
+        if write:
+            _replace(files.settings, after)
+    names = _write_imports(files.output, plan, found.things)
+    taken = write or before == after
+    print("", "Next:", *_next(files, names, stack, taken=taken), sep="\n")
+
+
+def _settings(path: Path) -> Settings:
+    settings = check_file(path).settings
+    if settings.platform:
+        raise AdoptionError(
+            f"platform is {settings.platform!r}: adopt what is there in a stack that has a platform of its own."
+        )
+    if settings.cluster.id is None:
+        raise AdoptionError("cluster.create makes a new cluster, and there is nothing in it to adopt: set cluster.id.")
+    return settings
+
+
+def _tell_nothing(found: Findings) -> None:
+    if not found.found and not found.owned:
+        raise AdoptionError(
+            "Nothing of this stack is there yet under the names of its settings: set those that are meant, or let "
+            "`pulumi up` make it."
+        )
+    if found.part.problems:
+        raise AdoptionError("\n".join(found.part.problems))
+    print("", "All that was found and can be imported is in the stack already.", sep="\n")
+
+
+def _check(draft: Path) -> None:
+    try:
+        check_file(draft)
+    except SettingsError as error:
+        hint = (
+            "A rule that is refused has to be rewritten in the release, or taken out of it, before the program can "
+            "keep it: README.md has what it must look like."
+        )
+        refused = [hint] if any(EXTRA_RULES in fault for fault in error.faults) else []
+        raise AdoptionError(
+            "\n".join(["", f"The settings that keep it, {_shown(draft)}, can't be used:", *error.faults, *refused])
+        ) from None
+
+
+def _refuse_losses(plan: Plan) -> None:
+    lost = [urn.rpartition("::")[2] for urn, step in plan.steps.items() if "delete" in step.op or "replace" in step.op]
+    if lost:
+        raise AdoptionError(
+            f"\nWith these settings the stack would delete or replace what it has: {', '.join(sorted(lost))}. Bring it "
+            "to rest with `pulumi up`, and then adopt."
+        )
+
+
+def _effects(plan: Plan, things: Mapping[tuple[str, ...], Thing], cluster: LiveCluster) -> Iterator[str]:
+    for step in plan.steps.values():
+        thing = things.get(which(step))
+        if thing and isinstance(thing.live, Mapping):
+            yield from effects(thing.live, cluster.as_served(step.inputs))
+
+
+def _difference(files: _Files, before: str, after: str) -> Iterator[str]:
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), files.settings.name, _shown(files.draft), lineterm="", n=2
+    )
+    return (line for line in lines)
+
+
+def _write_imports(output: Path, plan: Plan, things: Mapping[tuple[str, ...], Thing]) -> list[str]:
+    written = []
+    for name, content in zip((_COMPONENTS, _RESOURCES), import_files(plan, things), strict=True):
+        if content:
+            # The kubeconfig is in one of them, encrypted as in the state.
+            descriptor = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(content, file, indent=2)
+            written.append(name)
+    return written
+
+
+def _next(files: _Files, names: Sequence[str], stack: str, *, taken: bool) -> Iterator[str]:
+    # Imported first: on these settings alone `up` would make a second node pool of the same name.
+    for name in names:
+        yield f"  pulumi import --stack {stack} --file {_shown(files.output / name)} --generate-code=false"
+    if not taken:
+        yield f"  cp {_shown(files.draft)} {files.settings.name}"
+    yield f"  pulumi preview --stack {stack}"
+    yield f"  pulumi up --stack {stack}"
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

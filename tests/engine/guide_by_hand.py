@@ -1,0 +1,78 @@
+"""The guide, followed by hand: what most clusters have before anybody thinks of Pulumi.
+
+The node pool and Prometheus are made as the vendor's console makes them, the manifests are the guide's own, created as
+`kubectl create` does, and the release is installed by Helm (the one inside the Kubernetes provider), by a program that
+nobody else knows of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import yaml
+from kubernetes import utils
+from pulumi import automation
+
+from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
+from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS, CloudResource
+from rehearsal.engine import engine_options
+from tests.engine.conftest import Rehearsal
+
+DATA = Path(__file__).parents[1] / "data"
+GUIDES_RULES: Sequence[Mapping[str, Any]] = yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
+
+
+def node_pool(rehearsal: Rehearsal, **inputs: Any) -> str:
+    """A pool as the console makes it; returns its id."""
+    with rehearsal.store.transaction() as cloud:
+        cluster = cloud.cluster
+        pool_id = "np0123456789abcdef0123456789abcdef"
+        everything = {"clusterId": cluster.cluster_id, "vswitchIds": cluster.vswitch_ids, **inputs}
+        outputs = {"nodePoolId": pool_id, "scalingGroupId": "asg-0123456789abcdef0123"}
+        cloud.resources[f"{cluster.cluster_id}:{pool_id}"] = CloudResource(
+            type=NODE_POOL, inputs=everything, outputs=outputs
+        )
+    return f"{cluster.cluster_id}:{pool_id}"
+
+
+def prometheus(rehearsal: Rehearsal) -> None:
+    """Monitoring, enabled for the cluster."""
+    with rehearsal.store.transaction() as cloud:
+        identity = cloud.cluster.cluster_id
+        inputs = {"clusterType": "aliyun-cs", "clusterId": identity}
+        cloud.resources[identity] = CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})
+
+
+def helm_install(rehearsal: Rehearsal, values: Mapping[str, Any]) -> automation.Stack:
+    """Install the chart; the stack that is returned can uninstall it."""
+
+    def program() -> None:
+        provider = kubernetes.Provider(
+            "cluster", kubeconfig=pulumi.Output.secret(rehearsal.layout.kubeconfig.read_text())
+        )
+        kubernetes.helm.v3.Release(
+            "release",
+            name=ADAPTER_NAME,
+            namespace=ADAPTER_NAMESPACE,
+            chart=str(rehearsal.layout.checkout / "rehearsal" / "chart"),
+            values=pulumi.Output.secret(values),
+            opts=pulumi.ResourceOptions(provider=provider),
+        )
+
+    helm = automation.create_or_select_stack("by-hand", "helm", program, opts=engine_options(rehearsal.layout))
+    helm.up(color="never")
+    return helm
+
+
+def create(rehearsal: Rehearsal, manifest: Mapping[str, Any]) -> None:
+    """As `kubectl create` does, in the namespace `default`."""
+    utils.create_from_dict(rehearsal.api, dict(manifest), field_manager="kubectl-create")
+
+
+def manifests() -> list[dict[str, Any]]:
+    """The guide's Deployment, Service and HPA."""
+    return list(yaml.safe_load_all((DATA / "seed_manifests.yaml").read_text()))
