@@ -27,6 +27,7 @@ from adoption.service_settings import of_service
 from adoption.stack_text import with_settings
 from autoscaling.adapter_rules import RuleSet
 from autoscaling.helm_release import HelmRelease
+from autoscaling.load_balancer import ADDRESS_TYPE
 from autoscaling.settings import Settings
 from autoscaling.versions import ADAPTER_CHART, ADAPTER_NAME
 
@@ -339,13 +340,11 @@ def test_a_second_container_is_refused() -> None:
 def test_ports_and_the_kind_of_address_become_settings_and_what_can_not_is_told() -> None:
     live = manifests()
     assert live.service
-    live.service["metadata"]["annotations"] = {
-        "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type": "intranet"
-    }
+    live.service["metadata"].update(annotations={ADDRESS_TYPE: "intranet"})
     live.service["spec"]["ports"][0]["port"] = 8080
     found, *_ = wanted(live)
     assert (found["port"], found["loadBalancer"]) == (8080, "intranet")
-    live.service["spec"] |= {"type": "ClusterIP", "ports": [{"port": 80}, {"port": 9000}]}
+    live.service["spec"].update({"type": "ClusterIP", "ports": [{"port": 80}, {"port": 9000}]})
     _, [note], [problem] = wanted(live)
     assert "is of type ClusterIP, and would become a LoadBalancer" in note
     assert "would lose 9000" in problem
@@ -359,12 +358,14 @@ def test_the_hpa_keeps_its_metrics_numbers_and_pace() -> None:
         "metric": {"name": "DCGM_CUSTOM_PROCESS_MEM_USED_MAX"},
         "target": {"type": "AverageValue", "averageValue": "1500m"},
     }
-    hpa["spec"] |= {
-        "minReplicas": 2,
-        "maxReplicas": 4,
-        "metrics": [metric],
-        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}},
-    }
+    hpa["spec"].update(
+        {
+            "minReplicas": 2,
+            "maxReplicas": 4,
+            "metrics": [metric],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}},
+        }
+    )
     found, *_ = wanted(live)
     assert found["autoscaler.metrics"] == [
         {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "aggregation": "max", "target": 1.5}
@@ -524,8 +525,8 @@ def test_a_service_is_compared_without_what_kubernetes_fills_in() -> None:
 
 
 def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> None:
-    fields = {"f:metadata": {"f:annotations": {".": {}, "f:slb-id": {}, "f:kept": {}}}}
-    others = {"f:metadata": {"f:annotations": {"f:hash": {}}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, "f:slb-id": {}, "f:kept": {}}}}
+    others: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:hash": {}}}}
     live = deployment(image="a")
     live["metadata"]["managedFields"] = [
         {"manager": "kubectl-create", "operation": "Update", "fieldsV1": fields},
@@ -547,7 +548,7 @@ PROVIDER = {"type": "pulumi:providers:kubernetes", "name": "cluster-kubernetes",
 def plan() -> Plan:
     component = {"type": "ackgpu:index:AckCluster", "name": "cluster", "component": True}
     inner = {"id": "<PLACEHOLDER>", "provider": "cluster-kubernetes"}
-    entries = [
+    entries: list[dict[str, Any]] = [
         component,
         PROVIDER,
         {"type": "ackgpu:index:GpuAutoscaler", "name": "bertGpuAutoscaler", "logicalName": "bert", "component": True},
