@@ -2,10 +2,12 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down check adopt verify check-exporter bench test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down check adopt verify refresh destroy check-exporter bench test test-unit lint format docs tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
+# With a credential of now, not with the one that the last `up` left in the state.
+PULUMI_ACCESS = pulumi --cwd components/access
 # What pip and others leave there stays in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 
@@ -32,6 +34,15 @@ adopt: $(READY) ## take over what is there already: make adopt STACK=dev (WRITE=
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
 	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
+
+refresh: $(READY) ## compare what a stack has made with what is there: make refresh STACK=dev (YES=1 does not ask)
+	@test -n "$(STACK)" || { echo "Say which stack: make refresh STACK=dev" >&2; exit 2; }
+	@$(PULUMI_ACCESS) refresh --run-program --stack "$(STACK)" $(if $(YES),--yes)
+
+destroy: $(READY) ## delete what a stack has made: make destroy STACK=dev (YES=1 does not ask)
+	@test -n "$(STACK)" || { echo "Say which stack: make destroy STACK=dev" >&2; exit 2; }
+	@$(PYTHON) -m operations.guard --stack "$(STACK)"
+	@$(PULUMI_ACCESS) destroy --run-program --stack "$(STACK)" $(if $(YES),--yes)
 
 check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make check-exporter DUMP=metrics.txt (LABELS=upstream)
 	@test -n "$(DUMP)" || { echo "Say which file has what the exporter's /metrics says: make check-exporter DUMP=metrics.txt" >&2; exit 2; }

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 
 from adoption.part import AdoptionError
+from operations.throwaway import reasons, scratch
 
 
 def pulumi(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -36,20 +34,6 @@ def pulumi(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         )
 
 
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for temporary files: the Kubernetes provider leaves a kubeconfig with its key at each preview."""
-    with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
-        yield Path(folder)
-
-
-def said(output: str) -> list[str]:
-    """The errors in what the engine printed, each once."""
-    lines = re.findall(r"error: (.+)", output)
-    told = [line.removeprefix("Exception calling application: ") for line in lines]
-    return list(dict.fromkeys(told)) or ["pulumi failed and gave no reason."]
-
-
 def owned(stack: str) -> Collection[tuple[str, str]]:
     """Type and id of each resource that the stack has in its state.
 
@@ -58,7 +42,7 @@ def owned(stack: str) -> Collection[tuple[str, str]]:
     """
     result = pulumi("stack", "export", "--stack", stack)
     if result.returncode:
-        [reason, *_] = said(result.stderr)
+        [reason, *_] = reasons(result.stderr)
         raise AdoptionError(
             f"the state of stack {stack} can't be read: {reason.rstrip('.')}. A new stack begins with "
             f"`pulumi stack init {stack}`."

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adoption.engine import pulumi, said, scratch
+from adoption.engine import pulumi
 from adoption.part import AdoptionError
+from operations.throwaway import reasons, scratch
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def preview(stack: str, settings: Path) -> Plan:
             answer = {}
         if result.returncode:
             told = [one["message"].strip() for one in answer.get("diagnostics", []) if one["severity"] == "error"]
-            reasons = told or said(f"{result.stderr}\n{result.stdout}")
-            raise AdoptionError("\n".join(["a preview with these settings fails:", *dict.fromkeys(reasons)]))
+            errors = told or reasons(f"{result.stderr}\n{result.stdout}")
+            raise AdoptionError("\n".join(["a preview with these settings fails:", *dict.fromkeys(errors)]))
         entries = json.loads(file.read_text()) if file.exists() else {}
     steps = {
         step["urn"]: Step(step["op"], state["type"], state.get("inputs") or {})

@@ -1,38 +1,44 @@
-"""What became of rules that an adapter was given."""
+"""What became of rules that an adapter was given, told from their fingerprints, which a stack can export."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
 from autoscaling.adapter_rules import Rule
 from autoscaling.exposed_name import exposed_name
 
 
-def drift(given: Sequence[Rule], live: Sequence[Rule]) -> Iterator[str]:
-    """A phrase on each rule that is missing, changed or foreign, or on their order; none where the two are equal.
+def fingerprints(rules: Sequence[Rule]) -> dict[str, str]:
+    """Twelve hexadecimal digits for each rule, by the name that it exposes, or else by what it selects."""
+    return {_name(rule): _fingerprint(rule) for rule in rules}
+
+
+def drift(given: Mapping[str, str], live: Sequence[Rule]) -> Iterator[str]:
+    """A phrase on each rule that is missing, changed, foreign or there twice; none where the two are equal.
 
     Args:
-        given: as the stack gave them.
-        live: as the adapter has them.
+        given: fingerprints of what the stack gave.
+        live: what the adapter has.
     """
-    by_name = {_name(rule): rule for rule in live}
-    names = [_name(rule) for rule in given]
-    for name, rule in zip(names, given, strict=True):
-        if name not in by_name:
+    there = fingerprints(live)
+    for name, fingerprint in given.items():
+        if name not in there:
             yield f"that of {name} is missing"
-        elif by_name[name] != rule:
-            keys = sorted(key for key in {*rule, *by_name[name]} if rule.get(key) != by_name[name].get(key))
-            yield f"that of {name} is changed in {', '.join(keys)}"
-    for name in by_name:
-        if name not in names:
+        elif there[name] != fingerprint:
+            yield f"that of {name} is changed"
+    names = [_name(rule) for rule in live]
+    for name in there:
+        if name not in given:
             yield f"that of {name} is foreign"
-    live_names = [_name(rule) for rule in live]
-    # Of two that match one series the later counts.
-    if sorted(live_names) == sorted(names) and live_names != names:
-        yield "they are in another order"
-    elif len(live_names) != len(by_name):
-        yield "some are there twice"
+        elif names.count(name) > 1:
+            yield f"that of {name} is there {names.count(name)} times"
 
 
 def _name(rule: Rule) -> str:
     return exposed_name(rule) or str(rule.get("seriesQuery"))
+
+
+def _fingerprint(rule: Rule) -> str:
+    return hashlib.sha256(json.dumps(rule, sort_keys=True).encode()).hexdigest()[:12]

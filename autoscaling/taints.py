@@ -77,4 +77,4 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
-    return bool(toleration.key) and (toleration.value or "") == (taint.value or "")
+    return (toleration.value or "") == (taint.value or "")

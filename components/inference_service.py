@@ -157,8 +157,9 @@ class InferenceService(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     # Its readiness is that of the Deployment's pods.
                     depends_on=[self.deployment],
-                    # The address of a load balancer can't be moved, and two Services can't have one name.
-                    replace_on_changes=[f'metadata.annotations["{ADDRESS_TYPE}"]'],
+                    # A Service's load balancer can't change its kind of address. Not `replace_on_changes` of the
+                    # annotation: one that an adopted Service has would do.
+                    replacement_trigger=args.load_balancer,
                     delete_before_replace=True,
                 ),
             ),

@@ -25,7 +25,7 @@ INSTALLATION_SECONDS = 300
 
 _SECRETS = f"/api/v1/namespaces/{ADAPTER_NAMESPACE}/secrets"
 
-BeforeCreate = Callable[[pulumi.ResourceHookArgs], Awaitable[None]]
+BeforeChange = Callable[[pulumi.ResourceHookArgs], Awaitable[None] | None]
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,11 @@ def changes(release: HelmRelease | None, chart_version: str | None, stack: str) 
     """A sentence where the release is to be replaced, or was left half done by a run that was killed."""
     if release is None:
         return
-    if release.status == "pending-install" and _stack_of(release) == stack:
+    if release.status.startswith(("pending-", "uninstalling")) and _stack_of(release) == stack:
         yield (
-            f"the adapter's installation of {release.changed:%Y-%m-%d %H:%M} UTC was interrupted: `up` takes away what "
-            f"it left, once it is over or {INSTALLATION_SECONDS} s old, and installs anew."
-        )
-    elif release.status not in ("deployed", "failed"):
-        yield (
-            f"the adapter's release is {release.status}, from a run that was killed, and Helm may refuse to change it: "
-            f"`{REPLACE_ADAPTER}` takes it away and installs it."
+            f"the adapter's release is {release.status} since {release.changed:%Y-%m-%d %H:%M} UTC, from a run that "
+            "was killed or still runs elsewhere. An `up` that changes it takes away what that left, once it is over or "
+            f"{INSTALLATION_SECONDS} s old; where nothing else changes, `{REPLACE_ADAPTER}` does."
         )
     if chart_version and release.version != chart_version:
         yield (
@@ -114,42 +110,37 @@ def look(kubeconfig: str) -> LiveAdapter:
         return LiveAdapter(release, _hpas(client) if release else (), client.hidden)
 
 
-def clear_leftover(kubeconfig: pulumi.Output[str]) -> BeforeCreate:
-    """Before the release is installed: take away one of this stack that Pulumi's state does not have.
+def clear_leftover(kubeconfig: pulumi.Output[str]) -> BeforeChange:
+    """Takes away what a killed run left of this stack's release, before it is installed or updated.
 
-    A run that was killed in an installation leaves one, and Helm would refuse its name. That of somebody else
-    stays, and Helm refuses.
+    Helm would refuse the name of an installation that Pulumi's state does not have, and anything after an update that
+    has not ended. What somebody else installed stays, and Helm refuses.
     """
     stack = stack_name()
 
-    async def clear(_: pulumi.ResourceHookArgs) -> None:
+    async def clear(change: pulumi.ResourceHookArgs) -> None:
         content = await kubeconfig.future()
         assert content is not None, "known before anything is made in the cluster"
+        remove = drop_pending_update if change.old_inputs else uninstall
         try:
-            if await asyncio.to_thread(uninstall_leftover, content, stack):
-                pulumi.log.info("what an interrupted installation of the adapter had left is taken away.")
+            if await asyncio.to_thread(remove, content, stack):
+                pulumi.log.info("what an interrupted run had left of the adapter's release is taken away.")
         except (UnreachableError, HelmReleaseError) as error:
             # Helm itself says what stands in its way.
-            pulumi.log.warn(f"whether an interrupted installation of the adapter is left is not known: {error}.")
+            pulumi.log.warn(f"whether an interrupted run left something of the adapter is not known: {error}.")
 
     return clear
 
 
-def uninstall_leftover(kubeconfig: str, stack: str) -> bool:
-    """Delete a release of this stack, its objects first; returns whether there was one.
+def uninstall(kubeconfig: str, stack: str) -> bool:
+    """Delete the release, its objects first; returns whether there was one of this stack.
 
     Raises:
         UnreachableError: the cluster does not answer.
         HelmReleaseError: what Helm has stored can't be read.
     """
     with connected(kubeconfig) as client:
-        release = latest(_secrets(client))
-        if release is None or _stack_of(release) != stack:
-            return False
-        # A provider outlives a Pulumi that was killed by minutes, and would write its release over the new one.
-        while release and release.status.startswith("pending") and _age(release) < INSTALLATION_SECONDS:
-            time.sleep(1)
-            release = latest(_secrets(client))
+        release = _at_rest(client, stack)
         if release is None:
             return False
         # The last that was made is the first to go.
@@ -160,6 +151,33 @@ def uninstall_leftover(kubeconfig: str, stack: str) -> bool:
         for secret in _secrets(client):
             client.delete(f"{_SECRETS}/{secret['metadata']['name']}")
         return True
+
+
+def drop_pending_update(kubeconfig: str, stack: str) -> bool:
+    """Forget a revision that Helm has not ended, so that the one before it counts; returns whether there was one.
+
+    Raises:
+        UnreachableError: the cluster does not answer.
+        HelmReleaseError: what Helm has stored can't be read.
+    """
+    with connected(kubeconfig) as client:
+        release = _at_rest(client, stack)
+        if release is None or release.status not in ("pending-upgrade", "pending-rollback"):
+            return False
+        client.delete(f"{_SECRETS}/sh.helm.release.v1.{release.name}.v{release.revision}")
+        return True
+
+
+def _at_rest(client: ClusterClient, stack: str) -> HelmRelease | None:
+    """This stack's release, once nobody works on it any more."""
+    release = latest(_secrets(client))
+    # A provider outlives a Pulumi that was killed by minutes, and would write its release over the new one.
+    while release and release.status.startswith("pending-") and _age(release) < INSTALLATION_SECONDS:
+        if _stack_of(release) != stack:
+            break
+        time.sleep(1)
+        release = latest(_secrets(client))
+    return release if release and _stack_of(release) == stack else None
 
 
 def _secrets(client: ClusterClient) -> list[Object]:

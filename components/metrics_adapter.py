@@ -14,7 +14,7 @@ from autoscaling.adapter_rules import Rule
 from autoscaling.adapter_values import merged, own_values
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from components.chart import chart_version
-from components.live_adapter import INSTALLATION_SECONDS, BeforeCreate
+from components.live_adapter import INSTALLATION_SECONDS, BeforeChange
 from components.stack_config import stack_name
 
 
@@ -33,8 +33,8 @@ class MetricsAdapterArgs:
     relist_interval: str
     # further values of the chart, none of them one that is set here
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    # makes room for the release where an interrupted run left one
-    before_create: BeforeCreate | None = field(default=None, repr=False)
+    # takes away what an interrupted run left of the release
+    before_change: BeforeChange | None = field(default=None, repr=False)
     # an adopted release stays when the stack is destroyed
     retain_on_delete: bool = False
 
@@ -52,7 +52,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                 "or a path from the folder of the project."
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
-        hooks = pulumi.ResourceHookBinding(before_create=[args.before_create]) if args.before_create else None
+        before: list[pulumi.ResourceHook | BeforeChange] = [args.before_change] if args.before_change else []
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",
             kubernetes.helm.v3.ReleaseArgs(
@@ -80,7 +80,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                 replace_on_changes=["version"],
                 delete_before_replace=True,
                 retain_on_delete=args.retain_on_delete,
-                hooks=hooks,
+                hooks=pulumi.ResourceHookBinding(before_create=before, before_update=before),
             ),
         )
 

@@ -11,15 +11,16 @@ import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.outputs import metric_resources
+from autoscaling.rule_drift import fingerprints
 from autoscaling.settings import Settings, SettingsError, parse
-from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics
+from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
 from autoscaling.taints import tolerations
 from components.chart import chart_version
-from components.cluster import AckCluster, AckClusterArgs
+from components.cluster import AckCluster, AckClusterArgs, credential_minutes
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
-from components.preflight import no_other_owners
+from components.preflight import Preflight, no_other_owners
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.warm_capacity import WarmCapacity, WarmCapacityArgs
 
@@ -31,6 +32,8 @@ class Platform:
     cluster_id: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]
     """A secret."""
+    api_server: pulumi.Output[str]
+    """Where it leads to."""
     provider: kubernetes.Provider
     nodes: Sequence[pulumi.Resource] = ()
     """What this stack makes of it before pods can run on GPUs."""
@@ -39,23 +42,27 @@ class Platform:
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
     """Of the taints of its GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
-    """`<resource>/<metric>`, as the custom metrics API lists them."""
+    """`<resource>/<metric>` that this stack exposes or uses, as the custom metrics API lists them."""
     monitored_node_pool_id: pulumi.Input[str] | None = None
     """The pool whose GPU nodes need ACK's exporter."""
     exported: Mapping[str, Any]
     """What stacks that use it need to know, as stack outputs."""
 
 
+def access(settings: Settings) -> None:
+    """Register what leads into the cluster, and nothing that is in it."""
+    if settings.platform:
+        stack = pulumi.StackReference("platform", stack_name=settings.platform)
+        _cluster_of_another_stack(stack.get_output("clusterId"), stack.get_output("platform"), preflight=None)
+    else:
+        _own_cluster(settings, _account(settings.region), preflight=None)
+
+
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    cluster_args = AckClusterArgs(
-        cluster_id=str(settings.cluster.id),
-        region=settings.region,
-        autoscaling_api=settings.cluster.autoscaling_api,
-        preflight=no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.retain_on_delete),
-    )
-    cluster = AckCluster("cluster", cluster_args, cloud)
+    preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.retain_on_delete)
+    cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
     nodes = GpuNodePool("gpu", nodes_args, cloud)
@@ -72,7 +79,7 @@ def own_platform(settings: Settings) -> Platform:
         rules=rules,
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
-        before_create=clear_leftover(cluster.kubeconfig),
+        before_change=clear_leftover(cluster.kubeconfig),
         retain_on_delete=settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
@@ -83,12 +90,13 @@ def own_platform(settings: Settings) -> Platform:
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
+        api_server=cluster.api_server,
         provider=cluster.provider,
         nodes=[nodes.node_pool],
         adapter=[adapter.release],
         tolerations=tolerations(settings.gpu_node_pool.taints),
         metric_resources=metric_resources(settings.rule_set, settings.metrics_adapter.extra_rules),
-        exported={"platform": exported_settings(settings), "adapterRules": rules},
+        exported={"platform": exported_settings(settings), "adapterRules": rules.apply(fingerprints)},
         monitored_node_pool_id=nodes.node_pool.node_pool_id if settings.metrics_adapter.labels == "ack" else None,
     )
 
@@ -104,22 +112,40 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
         lambda outputs: _checked(settings, outputs)
     )
-    region = known.apply(lambda outputs: outputs["platform"]["region"])
-    cluster_args = AckClusterArgs(
-        cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
-        region=region,
-        preflight=no_other_owners(settings.services, installs_adapter=False),
+    cluster = _cluster_of_another_stack(
+        known.apply(lambda outputs: outputs["clusterId"]),
+        known.apply(lambda outputs: outputs["platform"]),
+        no_other_owners(settings.services, installs_adapter=False),
     )
-    cluster = AckCluster("cluster", cluster_args, _account(region))
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
+        api_server=cluster.api_server,
         provider=cluster.provider,
         tolerations=known.apply(lambda outputs: outputs["tolerations"]),
-        metric_resources=known.apply(lambda outputs: outputs["metricResources"]),
+        metric_resources=known.apply(lambda outputs: used_metrics(settings, outputs["metricResources"])),
         monitored_node_pool_id=stack.get_output("monitoredNodePoolId"),
         exported={},
     )
+
+
+def _own_cluster(settings: Settings, cloud: pulumi.ResourceOptions, preflight: Preflight | None) -> AckCluster:
+    return AckCluster("cluster", AckClusterArgs.of(settings.cluster, settings.region, preflight), cloud)
+
+
+def _cluster_of_another_stack(
+    cluster_id: pulumi.Output[str], platform: pulumi.Output[Mapping[str, Any]], preflight: Preflight | None
+) -> AckCluster:
+    region = platform.apply(lambda known: known["region"])
+    way_in = platform.apply(lambda known: known.get("cluster", {}))
+    args = AckClusterArgs(
+        cluster_id=cluster_id,
+        region=region,
+        api_endpoint=way_in.apply(lambda one: one.get("apiEndpoint", "internet")),
+        temporary_minutes=way_in.apply(lambda one: credential_minutes(one.get("temporaryCredential"))),
+        preflight=preflight,
+    )
+    return AckCluster("cluster", args, _account(region))
 
 
 def _account(region: pulumi.Input[str]) -> pulumi.ResourceOptions:

@@ -17,8 +17,11 @@ def stack_name() -> str:
     return f"{pulumi.get_project()}/{pulumi.get_stack()}"
 
 
-def stack_settings() -> Settings:
+def stack_settings(folder: Path = Path()) -> Settings:
     """The configuration of the stack, checked; what the user should know of it is told.
+
+    Args:
+        folder: where the stack's file is.
 
     Raises:
         RunError: with every fault of it.
@@ -27,7 +30,7 @@ def stack_settings() -> Settings:
     config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
     of_the_host = set(get_config_secret_keys_env())
     secret = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
-    path = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
+    path = folder / f"Pulumi.{pulumi.get_stack()}.yaml"
     # Where there is none, the values come from elsewhere.
     file = read_stack_file(path) if path.exists() else StackFile(path.name)
     encrypted = secret if file.environment else [one for key in secret for one in file.encrypted_in(key) or [key]]

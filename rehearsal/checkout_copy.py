@@ -18,6 +18,7 @@ _COPIED = (
     "adoption",
     "autoscaling",
     "components",
+    "operations",
     "rehearsal",
     "tools",
     "verify",

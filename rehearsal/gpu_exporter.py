@@ -30,7 +30,9 @@ _CARD_LABELS = ["UUID", "device", "gpu", "modelName", "Hostname", "NodeName"]
 _POD_LABELS = ["NamespaceName", "PodName", "ContainerName"]
 
 
-class _GpuCollector(Collector):
+class GpuCollector(Collector):
+    """The series of the cluster as it is when it is asked."""
+
     def __init__(self, cluster: Cluster, servers: InferenceServers) -> None:
         self._cluster = cluster
         self._servers = servers
@@ -99,7 +101,7 @@ def _card(node: Object, index: int) -> list[str]:
 def application(cluster: Cluster, servers: InferenceServers) -> web.Application:
     """`/metrics` in the Prometheus text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_GpuCollector(cluster, servers))
+    registry.register(GpuCollector(cluster, servers))
     encode, content_type = exposition.choose_encoder("text/plain")
 
     async def metrics(_: web.Request) -> web.Response:

@@ -60,7 +60,7 @@ class NodePools:
         wanted = pool.desired_size
         if pool.autoscaling:
             offer = offered(instance_type, pool.labels) if instance_type else {}
-            missing = nodes_needed(self._unplaced(pool), offer)
+            missing = nodes_needed(self.unplaced(pool), offer)
             wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
             await asyncio.to_thread(self._store.report_size, pool.id, known)
         for _ in range(wanted - known):
@@ -70,7 +70,7 @@ class NodePools:
             await self._create(pool, instance_type)
         await self._give_back(pool, nodes, wanted, now)
 
-    def _unplaced(self, pool: NodePool) -> list[Object]:
+    def unplaced(self, pool: NodePool) -> list[Object]:
         """The pods that wait for a node and would fit on one of the pool's; not those that push others out."""
         labels = {POOL_LABEL: pool.id, **pool.labels}
         return [

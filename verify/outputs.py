@@ -53,12 +53,14 @@ class StackOutputs(_Outputs):
     """What the program exports."""
 
     cluster_id: str
+    api_server: str | None = None
+    """By which the stack reaches the cluster; None: it does not say."""
     custom_metrics_path: Annotated[str, Field(pattern=r"^/apis/[^/]+/[^/]+$")]
     metric_resources: list[str]
     """`<resource>/<metric>`, as the custom metrics API lists them."""
     services: list[ServiceOutputs]
-    adapter_rules: list[dict[str, Any]] | None = None
-    """The rules that the stack gave its adapter, as the chart takes them; None: the adapter is another stack's."""
+    adapter_rules: dict[str, str] | None = None
+    """Fingerprints of the rules that the stack gave its adapter; None: the adapter is another stack's."""
     monitored_node_pool_id: str | None = None
     """The pool whose GPU nodes need ACK's exporter; None where another exporter is used."""
 

@@ -70,6 +70,12 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def used_metrics(settings: Settings, metric_resources: Sequence[str]) -> list[str]:
+    """What the stack's services use of the `<resource>/<metric>` that the platform exposes."""
+    uses = {use.exposed_name for service in settings.services for use in service.autoscaler.metrics}
+    return [name for name in metric_resources if name.partition("/")[2] in uses]
+
+
 def unexposed_metrics(settings: Settings, metric_resources: Sequence[str]) -> Iterator[str]:
     """A sentence on each metric of a service that the platform's adapter does not expose for pods.
 

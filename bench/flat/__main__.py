@@ -134,9 +134,7 @@ for index in range(count):
             provider=in_cluster,
             depends_on=[deployment],
             delete_before_replace=True,
-            replace_on_changes=[
-                'metadata.annotations["service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type"]'
-            ],
+            replacement_trigger="internet",
             custom_timeouts=pulumi.CustomTimeouts(create="30m", update="30m"),
         ),
     )

@@ -126,37 +126,16 @@ def test_the_only_pod_of_a_service_can_be_evicted_and_has_its_time_to_end(rehear
         "another pod is Ready",
     )
     history = seen_since(pod.metadata.resource_version, client.CoreV1Api(rehearsal.api).list_namespaced_pod)
-    ending = [one.metadata for one in history if one.metadata.uid == pod.metadata.uid]
-    assert {one.deletion_grace_period_seconds for one in ending if one.deletion_timestamp} == {37}
-
-
-def test_another_kind_of_load_balancer_replaces_the_service_and_nothing_else(rehearsal: Rehearsal) -> None:
-    before, deployment = service_of(rehearsal), deployment_of(rehearsal)
-    assert not before.metadata.annotations
-    edit_service(rehearsal, loadBalancer="intranet", autoscaler={"minReplicas": 2})
-    operations: dict[str, set[OpType]] = {}
-
-    def note(event: automation.EngineEvent) -> None:
-        if event.resource_pre_event and event.resource_pre_event.metadata.op != OpType.SAME:
-            metadata = event.resource_pre_event.metadata
-            operations.setdefault(metadata.urn.rpartition("::")[2], set()).add(metadata.op)
-
-    rehearsal.stack.preview(color="never", on_event=note)
-    assert operations.keys() == {f"{NAME}-service", f"{NAME}-hpa"}
-    assert operations[f"{NAME}-hpa"] == {OpType.UPDATE}
-    assert OpType.REPLACE in operations[f"{NAME}-service"], "so that the preview shows what happens to the address"
-    rehearsal.up()
-    after = service_of(rehearsal)
-    assert after.metadata.annotations == {ADDRESS_TYPE: "intranet"}
-    assert after.metadata.uid != before.metadata.uid
-    [old], [new] = (one.status.load_balancer.ingress for one in (before, after))
-    assert new.ip != old.ip
-    assert int(new.ip.rpartition(".")[2]) >= 200, "the simulated load balancers of the intranet"
-    assert deployment_of(rehearsal).metadata.uid == deployment.metadata.uid
-    assert not [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+    ending = [
+        one.metadata for one in history if one.metadata.uid == pod.metadata.uid and one.metadata.deletion_timestamp
+    ]
+    assert ending[0].deletion_grace_period_seconds == 37
 
 
 def test_of_two_pods_one_stays_while_the_other_is_evicted(rehearsal: Rehearsal) -> None:
+    client.AutoscalingV2Api(rehearsal.api).patch_namespaced_horizontal_pod_autoscaler(
+        "gpu-hpa", "default", {"spec": {"minReplicas": 2}}
+    )
     wait_until(lambda: len(ready_pods(rehearsal)) == 2, "two pods are Ready")
     wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget lets one go")
     first, second = ready_pods(rehearsal)
@@ -168,12 +147,35 @@ def test_of_two_pods_one_stays_while_the_other_is_evicted(rehearsal: Rehearsal) 
     wait_until(lambda: len(ready_pods(rehearsal)) == 2, "two pods are Ready again")
 
 
-def test_a_rollout_with_every_gpu_taken_goes_through_and_one_pod_serves_meanwhile(rehearsal: Rehearsal) -> None:
+def test_a_rollout_with_every_gpu_taken_goes_through_and_the_load_balancer_changes_its_kind(
+    rehearsal: Rehearsal,
+) -> None:
     nodes = client.CoreV1Api(rehearsal.api).list_node(label_selector=f"node.kubernetes.io/instance-type={TYPE}").items
     assert len(nodes) == len(ready_pods(rehearsal)) == 2, "one GPU each"
-    version = deployment_of(rehearsal).metadata.resource_version
-    edit_service(rehearsal, image="example.com/bert:2")
+    before, deployment = service_of(rehearsal), deployment_of(rehearsal)
+    assert not before.metadata.annotations
+    edit_service(rehearsal, image="example.com/bert:2", loadBalancer="intranet", autoscaler={"minReplicas": 2})
+    operations: dict[str, set[OpType]] = {}
+
+    def note(event: automation.EngineEvent) -> None:
+        if event.resource_pre_event and event.resource_pre_event.metadata.op != OpType.SAME:
+            metadata = event.resource_pre_event.metadata
+            operations.setdefault(metadata.urn.rpartition("::")[2], set()).add(metadata.op)
+
+    rehearsal.stack.preview(color="never", on_event=note)
+    assert operations.pop(f"{NAME}-service") >= {OpType.REPLACE}, "the preview shows what happens to the address"
+    assert operations == {f"{NAME}-deployment": {OpType.UPDATE}, f"{NAME}-hpa": {OpType.UPDATE}}
     rehearsal.up()
     assert {pod.spec.containers[0].image for pod in ready_pods(rehearsal)} == {"example.com/bert:2"}
-    states = seen_since(version, client.AppsV1Api(rehearsal.api).list_namespaced_deployment)
-    assert min(one.status.ready_replicas or 0 for one in states) == 1
+    states = seen_since(
+        deployment.metadata.resource_version, client.AppsV1Api(rehearsal.api).list_namespaced_deployment
+    )
+    assert {one.metadata.uid for one in states} == {deployment.metadata.uid}
+    assert min(one.status.ready_replicas or 0 for one in states) == 1, "one pod serves at any time"
+    after = service_of(rehearsal)
+    assert after.metadata.annotations == {ADDRESS_TYPE: "intranet"}
+    assert after.metadata.uid != before.metadata.uid
+    [old], [new] = (one.status.load_balancer.ingress for one in (before, after))
+    assert new.ip != old.ip
+    assert int(new.ip.rpartition(".")[2]) >= 200, "the simulated load balancers of the intranet"
+    assert not [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]

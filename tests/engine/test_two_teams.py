@@ -13,7 +13,7 @@ from pulumi.automation import OpType
 
 from rehearsal.engine import engine_options
 from rehearsal.leftovers import cluster_leftovers
-from tests.engine.command import PYTHON, Command
+from tests.engine.command import Command
 from tests.engine.conftest import Rehearsal
 from tests.engine.shown import Shown
 from verify import StackOutputs, check_stack
@@ -100,7 +100,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     stacks.write("team-a", **team("a"))
 
     code, said = destroyed("platform", rehearsal)
-    assert code == 1
+    assert code != 0
     assert "nothing was destroyed, since this platform is in use" in said
     assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in said
     assert "Deployment default/b (HPA default/b-hpa of stack ackgpu/team-b)" in said
@@ -132,8 +132,6 @@ def destroyed(stack: str, rehearsal: Rehearsal) -> tuple[int, str]:
     """`make destroy STACK=... YES=1`, with its exit code and what it printed."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
-    with Command(
-        [PYTHON, "-m", "operations.destroy", "--stack", stack, "--yes"], cwd=layout.checkout, env=variables
-    ) as run:
+    with Command(["make", "destroy", f"STACK={stack}", "YES=1"], cwd=layout.checkout, env=variables) as run:
         code = run.end(120)
         return code, run.output

@@ -807,9 +807,3 @@ def test_the_engine_leaves_its_temporary_files_where_they_are_removed(
     folder = Path(engine.pulumi("preview").stdout.strip())
     assert folder != tmp_path
     assert not folder.exists()
-
-
-def test_errors_are_told_once_and_as_they_were_raised() -> None:
-    said = engine.said("x error: no such cluster\n error: Exception calling application: no such cluster\n")
-    assert said == ["no such cluster"]
-    assert engine.said("") == ["pulumi failed and gave no reason."]

@@ -83,6 +83,8 @@ def test_a_team_makes_its_services_and_nothing_of_the_platform() -> None:
     assert "kubernetes:autoscaling/v2:HorizontalPodAutoscaler" in made
     assert recorder.outputs["clusterId"] == CLUSTER
     assert [one["name"] for one in recorder.outputs["services"]] == ["bert"]
+    assert recorder.outputs["metrics"] == [SM_UTIL]
+    assert recorder.outputs["metricResources"] == [f"{kind}/{SM_UTIL}" for kind in ("namespaces", "nodes", "pods")]
     assert "platform" not in recorder.outputs
 
 

@@ -1,9 +1,8 @@
-"""`python -m operations.destroy --stack dev [--yes]`: `pulumi destroy`, unless services of others use the platform."""
+"""`python -m operations.guard --stack dev`: whether services of other stacks stand on the platform of this one."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ from pulumi import automation
 
 from autoscaling.platform_users import users_of
 from components.cluster_client import UnreachableError, connected
-from operations.kubeconfig import KubeconfigError, current_kubeconfig
+from operations.kubeconfig import current_kubeconfig
+from operations.throwaway import AskError
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -22,7 +22,7 @@ _HPAS = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
 
 class RefusedError(Exception):
-    """Why nothing was destroyed."""
+    """Why the stack must not be destroyed."""
 
 
 def require_no_users(stack: automation.Stack) -> None:
@@ -39,10 +39,11 @@ def require_no_users(stack: automation.Stack) -> None:
     name = f"{project}/{stack.name.rpartition('/')[2]}"
     try:
         users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
-    except (KubeconfigError, UnreachableError) as error:
+    except (AskError, UnreachableError) as error:
+        reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
         raise RefusedError(
-            f"nothing was destroyed, since it can't be told whether services of other stacks use this platform: the "
-            f"cluster {error}. Where none does, `pulumi destroy --run-program` goes ahead without asking."
+            "nothing was destroyed, since it can't be told whether services of other stacks use this platform: "
+            f"{reason}. Where none does, `pulumi destroy` goes ahead without asking."
         ) from None
     if users:
         raise RefusedError(
@@ -51,7 +52,7 @@ def require_no_users(stack: automation.Stack) -> None:
 
 
 def _autoscalers(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"]["region"])
+    kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"])
     with connected(kubeconfig) as client:
         found = client.listed(_HPAS)
     if client.hidden:
@@ -60,10 +61,9 @@ def _autoscalers(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def main() -> int:
-    """Become `pulumi destroy`; 1 where that is refused."""
-    parser = argparse.ArgumentParser(prog="python -m operations.destroy", description="Destroy a stack.")
+    """0 where the stack may be destroyed; else 1, with the reason."""
+    parser = argparse.ArgumentParser(prog="python -m operations.guard", description="Ask before a stack is destroyed.")
     parser.add_argument("--stack", required=True, help="name of the stack")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
     arguments = parser.parse_args()
     if shutil.which("pulumi") is None:
         print(
@@ -74,17 +74,14 @@ def main() -> int:
     try:
         require_no_users(automation.select_stack(arguments.stack, work_dir=str(CHECKOUT)))
     except automation.StackNotFoundError:
-        print(f"there is no stack {arguments.stack}: see `pulumi stack ls`.", file=sys.stderr)
-        return 1
+        print(f"There is no stack {arguments.stack}: see `pulumi stack ls`.", file=sys.stderr)
     except automation.CommandError as error:
         print(str(error).strip().splitlines()[-1], file=sys.stderr)
-        return 1
     except RefusedError as error:
         print(error, file=sys.stderr)
-        return 1
-    command = ["pulumi", "destroy", "--run-program", "--stack", arguments.stack, *(["--yes"] if arguments.yes else [])]
-    os.chdir(CHECKOUT)
-    os.execvp("pulumi", command)
+    else:
+        return 0
+    return 1
 
 
 if __name__ == "__main__":
