@@ -208,7 +208,7 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
     client.AppsV1Api(rehearsal.api).delete_namespaced_deployment(SERVICE, NAMESPACE)
     helm.destroy(color="never", remove=True)
     with rehearsal.store.transaction() as cloud:
-        del cloud.resources[pool_id], cloud.resources[cloud.cluster.cluster_id]
+        del cloud.resources[pool_id], cloud.resources[pool_id.partition(":")[0]]
 
 
 @pytest.fixture(scope="module")
