@@ -90,26 +90,26 @@ def _adopt(
 ) -> None:
     found = findings(settings, account, cluster.look(settings), have)
     print(*found.lines(), sep="\n", flush=True)
-    if not found.things:
-        _tell_nothing(found)
-        return
+    if not found.found and not found.owned:
+        raise AdoptionError(
+            "Nothing of this stack is there yet under the names of its settings: set those that are meant, or let "
+            "`pulumi up` make it."
+        )
     if found.part.problems:
         raise AdoptionError("\n".join(["", "What can't be adopted as it is:", *found.part.problems]))
     before = files.settings.read_text("utf-8-sig")
     after = with_settings(before, different(found.part.settings, settings))
+    if not found.things and before == after:
+        print("", "All that was found is in the stack already.", sep="\n")
+        return
     files.output.mkdir(parents=True)
     files.draft.write_text(after, encoding="utf-8")
     _check(files.draft)
-    plan = preview(stack, files.draft)
-    _refuse_losses(plan)
-    notes = [*found.part.notes, *_effects(plan, found.things, cluster)]
-    if notes:
-        print("", "What `pulumi up` would change:", *notes, sep="\n")
+    names = _imports(stack, files, found, cluster) if found.things else []
     if before != after:
         print("", f"The settings that keep it, {_shown(files.draft)}:", *_difference(files, before, after), sep="\n")
         if write:
             _replace(files.settings, after)
-    names = _write_imports(files.output, plan, found.things)
     taken = write or before == after
     print("", "Next:", *_next(files, names, stack, taken=taken), sep="\n")
 
@@ -125,15 +125,14 @@ def _settings(path: Path) -> Settings:
     return settings
 
 
-def _tell_nothing(found: Findings) -> None:
-    if not found.found and not found.owned:
-        raise AdoptionError(
-            "Nothing of this stack is there yet under the names of its settings: set those that are meant, or let "
-            "`pulumi up` make it."
-        )
-    if found.part.problems:
-        raise AdoptionError("\n".join(found.part.problems))
-    print("", "All that was found and can be imported is in the stack already.", sep="\n")
+def _imports(stack: str, files: _Files, found: Findings, cluster: LiveCluster) -> list[str]:
+    """Write the import files, and tell what comes after them; returns their names."""
+    plan = preview(stack, files.draft)
+    _refuse_losses(plan)
+    notes = [*found.part.notes, *_effects(plan, found.things, cluster)]
+    if notes:
+        print("", "What `pulumi up` would change:", *notes, sep="\n")
+    return _write_imports(files.output, plan, found.things)
 
 
 def _check(draft: Path) -> None:

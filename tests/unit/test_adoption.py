@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
@@ -30,6 +32,8 @@ from autoscaling.helm_release import HelmRelease
 from autoscaling.load_balancer import ADDRESS_TYPE
 from autoscaling.settings import Settings
 from autoscaling.versions import ADAPTER_CHART, ADAPTER_NAME
+from components.preflight import no_other_owners
+from tests.unit.program import Recorder, run_program, stack_config
 
 DATA = Path(__file__).parents[1] / "data"
 CHECKOUT = Path(__file__).parents[2]
@@ -240,6 +244,14 @@ def test_a_chart_of_another_version_is_kept_by_its_url_or_refused_as_a_folder() 
     now = settings(metricsAdapter={"chart": str(CHECKOUT / "rehearsal" / "chart")})
     *_, [problem] = changed_release(release(version="1.3.1"), now)
     assert "is of chart 1.3.1, and metricsAdapter.chart is of 1.3.2" in problem
+
+
+def test_a_release_that_a_stack_had_is_told() -> None:
+    live = release()
+    values = {**live.values, "global": {"ackgpu": {"stack": "ackgpu/old"}}}
+    found, [note], _ = changed_release(replace(live, values=values))
+    assert "has the name of stack ackgpu/old in it" in note
+    assert "values" not in found
 
 
 @pytest.mark.parametrize("status", ["pending-upgrade", "failed"])
@@ -752,6 +764,30 @@ def test_files_and_settings_are_written_and_the_next_commands_told(
     assert (checkout / "Pulumi.dev.yaml").read_text() == (folder / "Pulumi.dev.yaml").read_text() != before
 
 
+def test_where_only_prometheus_is_there_the_setting_is_told_and_nothing_is_imported(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
+    monkeypatch.setattr(LiveCluster, "look", lambda self, now: Live([ServiceObjects(None, None, [])], None))
+    assert command.main(["--stack", "dev"]) == 0
+    told = capsys.readouterr().out
+    assert "+    managedBy: existing" in told
+    assert told.partition("Next:\n")[2].splitlines()[0] == "  cp build/adopt/dev/Pulumi.dev.yaml Pulumi.dev.yaml"
+    assert "pulumi import" not in told
+
+
+def test_what_is_in_the_stack_already_leaves_nothing_to_do(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = {(NODE_POOL, "c1:np1")}
+    monkeypatch.setattr(command, "owned", lambda stack: owned)
+    monkeypatch.setattr(command, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, prometheus=None))
+    monkeypatch.setattr(LiveCluster, "look", lambda self, now: Live([ServiceObjects(None, None, [])], None))
+    assert command.main(["--stack", "dev"]) == 0
+    assert capsys.readouterr().out.endswith("\nAll that was found is in the stack already.\n")
+    assert not (checkout / "build" / "adopt" / "dev").exists()
+
+
 def test_a_plan_that_takes_something_from_the_stack_is_refused(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -807,3 +843,31 @@ def test_the_engine_leaves_its_temporary_files_where_they_are_removed(
     folder = Path(engine.pulumi("preview").stdout.strip())
     assert folder != tmp_path
     assert not folder.exists()
+
+
+# The program
+
+
+def test_what_was_adopted_is_retained_and_taken_over_from_kubectl_and_what_is_ours_is_not() -> None:
+    config = dict(stack_config("rehearsal"))
+    for key in ("gpuNodePool", "metricsAdapter"):
+        config[f"ackgpu:{key}"] = {**config[f"ackgpu:{key}"], "retainOnDelete": True}
+    config["ackgpu:services"] = [{**config["ackgpu:services"][0], "retainOnDelete": True}]
+    adopted, ours = (run_program(one, Recorder()) for one in (config, stack_config("rehearsal")))
+    kinds = ("apps/v1:Deployment", "core/v1:Service", "autoscaling/v2:HorizontalPodAutoscaler")
+    objects = [f"kubernetes:{kind}" for kind in kinds]
+    assert {one.type for one in adopted.registrations if one.retain_on_delete} == {NODE_POOL, RELEASE, *objects}
+    assert [one.type for one in ours.registrations if one.retain_on_delete] == []
+    for kind in objects:
+        annotations = adopted.one(kind).inputs["metadata"]["annotations"]
+        assert annotations["pulumi.com/patchForce"] == "true", "kubectl's fields are a conflict otherwise"
+        assert "pulumi.com/patchForce" not in ours.one(kind).inputs["metadata"].get("annotations", {})
+
+
+def test_of_an_adapter_that_was_adopted_nobody_asks_who_installed_it() -> None:
+    config = dict(stack_config("rehearsal"))
+    config["ackgpu:metricsAdapter"] = {**config["ackgpu:metricsAdapter"], "retainOnDelete": True}
+    with mock.patch("components.platform.no_other_owners", wraps=no_other_owners) as preflight:
+        run_program(config, Recorder())
+        run_program(stack_config("rehearsal"), Recorder())
+    assert [one.kwargs["installs_adapter"] for one in preflight.call_args_list] == [False, True]
