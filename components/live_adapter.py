@@ -186,11 +186,9 @@ def _secrets(client: ClusterClient) -> list[Object]:
 
 def _hpas(client: ClusterClient) -> Sequence[Object]:
     # The first is served from Kubernetes 1.23; autoscaling/v1 does not have the metrics.
-    for version in ("v2", "v2beta2", "v2beta1"):
-        found = client.listed(f"/apis/autoscaling/{version}/horizontalpodautoscalers")
-        if found:
-            return found
-    return ()
+    served = (f"/apis/autoscaling/{version}" for version in ("v2", "v2beta2", "v2beta1"))
+    newest = next((path for path in served if client.read(path)), None)
+    return client.listed(f"{newest}/horizontalpodautoscalers") if newest else ()
 
 
 def _path(client: ClusterClient, made: Object) -> str | None:
