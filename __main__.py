@@ -32,6 +32,7 @@ services = pulumi.Output.all(*described)
 resources = pulumi.Output.from_input(platform.metric_resources)
 outputs = {
     "clusterId": platform.cluster_id,
+    "apiServer": platform.api_server,
     "customMetricsPath": CUSTOM_METRICS_PATH,
     "metrics": resources.apply(lambda names: sorted({name.partition("/")[2] for name in names})),
     "metricResources": resources,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,13 +9,12 @@ from typing import Any
 
 import pulumi
 import pulumi_alicloud as alicloud
-from pulumi import automation
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 
-from adoption.engine import said
 from adoption.part import AdoptionError
 from autoscaling.settings import Settings
 from components.cluster import AckCluster, AckClusterArgs
+from operations.throwaway import AskError, ask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +80,10 @@ def look_at_account(settings: Settings) -> Account:
         for name, answer in answers.items():
             answer.apply(partial(seen.__setitem__, name))
 
-    with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
-        environment = {"PULUMI_BACKEND_URL": f"file://{folder}", "PULUMI_CONFIG_PASSPHRASE": "of nothing"}
-        options = automation.LocalWorkspaceOptions(env_vars={**os.environ, **environment})
-        try:
-            stack = automation.create_or_select_stack("look", "adoption", program, opts=options)
-            stack.preview(color="never")
-        except automation.CommandError as error:
-            raise AdoptionError("\n".join(said(str(error)))) from None
+    try:
+        ask(program)
+    except AskError as error:
+        raise AdoptionError(str(error)) from None
     cluster_id, name = str(settings.cluster.id), settings.gpu_node_pool.name
     return Account(
         cluster_id=cluster_id,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import shutil
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
 from adoption.part import AdoptionError
+from operations.throwaway import reasons, scratch
 
 
 def pulumi(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -22,20 +23,15 @@ def pulumi(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         raise AdoptionError(
             "pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal."
         )
-    return subprocess.run(
-        ["pulumi", *arguments, "--non-interactive", "--color", "never"],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-
-
-def said(output: str) -> list[str]:
-    """The errors in what the engine printed, each once."""
-    lines = re.findall(r"error: (.+)", output)
-    told = [line.removeprefix("Exception calling application: ") for line in lines]
-    return list(dict.fromkeys(told)) or ["pulumi failed and gave no reason."]
+    with scratch() as folder:
+        return subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
+            env={**os.environ, "TMPDIR": str(folder)},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 def owned(stack: str) -> Collection[tuple[str, str]]:
@@ -46,7 +42,7 @@ def owned(stack: str) -> Collection[tuple[str, str]]:
     """
     result = pulumi("stack", "export", "--stack", stack)
     if result.returncode:
-        [reason, *_] = said(result.stderr)
+        [reason, *_] = reasons(result.stderr)
         raise AdoptionError(
             f"the state of stack {stack} can't be read: {reason.rstrip('.')}. A new stack begins with "
             f"`pulumi stack init {stack}`."

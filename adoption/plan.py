@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adoption.engine import pulumi, said
+from adoption.engine import pulumi
 from adoption.part import AdoptionError
+from operations.throwaway import reasons, scratch
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def preview(stack: str, settings: Path) -> Plan:
     Raises:
         AdoptionError: the preview fails.
     """
-    with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
+    with scratch() as folder:
         # It has the providers with their secrets, encrypted as in the state.
-        file = Path(folder) / "import.json"
+        file = folder / "import.json"
         result = pulumi(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
         try:
             answer = json.loads(result.stdout)
@@ -62,8 +62,8 @@ def preview(stack: str, settings: Path) -> Plan:
             answer = {}
         if result.returncode:
             told = [one["message"].strip() for one in answer.get("diagnostics", []) if one["severity"] == "error"]
-            reasons = told or said(f"{result.stderr}\n{result.stdout}")
-            raise AdoptionError("\n".join(["a preview with these settings fails:", *dict.fromkeys(reasons)]))
+            errors = told or reasons(f"{result.stderr}\n{result.stdout}")
+            raise AdoptionError("\n".join(["a preview with these settings fails:", *dict.fromkeys(errors)]))
         entries = json.loads(file.read_text()) if file.exists() else {}
     steps = {
         step["urn"]: Step(step["op"], state["type"], state.get("inputs") or {})

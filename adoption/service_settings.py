@@ -77,8 +77,9 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
         ("env",): {name: value for name, value in env.items() if name not in secret},
         ("envFrom",): [one["secretRef"]["name"] for one in container.get("envFrom") or [] if "secretRef" in one],
     }
-    values |= {(name,): value for name, value in requests.items()}
-    values |= _gpus(resources.get("limits") or {})
+    for name, value in requests.items():
+        values[name,] = value
+    values.update(_gpus(resources.get("limits") or {}))
     if ports:
         values["containerPort",] = ports[0]["containerPort"]
     return values
@@ -86,8 +87,8 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
 
 def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
     if GPU_MEMORY in limits:
-        core = {("gpuCorePercent",): int(limits[GPU_CORE])} if GPU_CORE in limits else {}
-        return {("gpuMemoryGiB",): int(limits[GPU_MEMORY]), **core}
+        shared: dict[Key, Any] = {("gpuMemoryGiB",): int(limits[GPU_MEMORY])}
+        return shared | ({("gpuCorePercent",): int(limits[GPU_CORE])} if GPU_CORE in limits else {})
     mig = next((name for name in limits if name.startswith(_MIG)), None)
     if mig:
         return {("migProfile",): mig.removeprefix(_MIG).replace(".me", "+me"), ("gpus",): int(limits[mig])}

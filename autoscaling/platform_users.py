@@ -9,7 +9,9 @@ from autoscaling.other_owners import stack_of
 
 
 def users_of(metrics: Collection[str], autoscalers: Iterable[Mapping[str, Any]], stack: str) -> Iterator[str]:
-    """Each HPA of others that would stand still without the platform, with the Deployment that it scales.
+    """Each HPA of others that would stand still without the platform, with what it scales.
+
+    One of another stack counts whatever it reads, for its pods are on the platform's nodes.
 
     Args:
         metrics: names under which the platform's adapter exposes metrics for pods.

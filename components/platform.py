@@ -16,7 +16,7 @@ from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
 from autoscaling.taints import tolerations
 from components.chart import chart_version
-from components.cluster import AckCluster, AckClusterArgs
+from components.cluster import AckCluster, AckClusterArgs, credential_minutes
 from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.live_adapter import clear_leftover, rules_for_this_run
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
@@ -32,6 +32,8 @@ class Platform:
     cluster_id: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]
     """A secret."""
+    api_server: pulumi.Output[str]
+    """Where it leads to."""
     provider: kubernetes.Provider
     nodes: Sequence[pulumi.Resource] = ()
     """What this stack makes of it before pods can run on GPUs."""
@@ -51,9 +53,7 @@ def access(settings: Settings) -> None:
     """Register what leads into the cluster, and nothing that is in it."""
     if settings.platform:
         stack = pulumi.StackReference("platform", stack_name=settings.platform)
-        region = stack.get_output("platform").apply(lambda platform: platform["region"])
-        cluster_args = AckClusterArgs(cluster_id=stack.get_output("clusterId"), region=region)
-        AckCluster("cluster", cluster_args, _account(region))
+        _cluster_of_another_stack(stack.get_output("clusterId"), stack.get_output("platform"), preflight=None)
     else:
         _own_cluster(settings, _account(settings.region), preflight=None)
 
@@ -90,6 +90,7 @@ def own_platform(settings: Settings) -> Platform:
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
+        api_server=cluster.api_server,
         provider=cluster.provider,
         nodes=[nodes.node_pool],
         adapter=[adapter.release],
@@ -111,16 +112,15 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
         lambda outputs: _checked(settings, outputs)
     )
-    region = known.apply(lambda outputs: outputs["platform"]["region"])
-    cluster_args = AckClusterArgs(
-        cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
-        region=region,
-        preflight=no_other_owners(settings.services, installs_adapter=False),
+    cluster = _cluster_of_another_stack(
+        known.apply(lambda outputs: outputs["clusterId"]),
+        known.apply(lambda outputs: outputs["platform"]),
+        no_other_owners(settings.services, installs_adapter=False),
     )
-    cluster = AckCluster("cluster", cluster_args, _account(region))
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
+        api_server=cluster.api_server,
         provider=cluster.provider,
         tolerations=known.apply(lambda outputs: outputs["tolerations"]),
         metric_resources=known.apply(lambda outputs: used_metrics(settings, outputs["metricResources"])),
@@ -130,13 +130,22 @@ def platform_of_another_stack(settings: Settings) -> Platform:
 
 
 def _own_cluster(settings: Settings, cloud: pulumi.ResourceOptions, preflight: Preflight | None) -> AckCluster:
+    return AckCluster("cluster", AckClusterArgs.of(settings.cluster, settings.region, preflight), cloud)
+
+
+def _cluster_of_another_stack(
+    cluster_id: pulumi.Output[str], platform: pulumi.Output[Mapping[str, Any]], preflight: Preflight | None
+) -> AckCluster:
+    region = platform.apply(lambda known: known["region"])
+    way_in = platform.apply(lambda known: known.get("cluster", {}))
     args = AckClusterArgs(
-        cluster_id=str(settings.cluster.id),
-        region=settings.region,
-        autoscaling_api=settings.cluster.autoscaling_api,
+        cluster_id=cluster_id,
+        region=region,
+        api_endpoint=way_in.apply(lambda one: one.get("apiEndpoint", "internet")),
+        temporary_minutes=way_in.apply(lambda one: credential_minutes(one.get("temporaryCredential"))),
         preflight=preflight,
     )
-    return AckCluster("cluster", args, cloud)
+    return AckCluster("cluster", args, _account(region))
 
 
 def _account(region: pulumi.Input[str]) -> pulumi.ResourceOptions:

@@ -44,7 +44,7 @@ def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = Tru
 
     Args:
         services: what the stack scales.
-        installs_adapter: whether the adapter is this stack's, and not that of a platform it uses.
+        installs_adapter: whether the adapter is this stack's, and neither that of a platform it uses nor adopted.
     """
     scaled = [Scaled(one.namespace, one.object_name, one.autoscaler_name) for one in services]
 

@@ -13,7 +13,8 @@ from pulumi import automation
 
 from autoscaling.platform_users import users_of
 from components.cluster_client import UnreachableError, connected
-from operations.kubeconfig import KubeconfigError, current_kubeconfig
+from operations.kubeconfig import current_kubeconfig
+from operations.throwaway import AskError
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -38,10 +39,11 @@ def require_no_users(stack: automation.Stack) -> None:
     name = f"{project}/{stack.name.rpartition('/')[2]}"
     try:
         users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
-    except (KubeconfigError, UnreachableError) as error:
+    except (AskError, UnreachableError) as error:
+        reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
         raise RefusedError(
-            f"nothing was destroyed, since it can't be told whether services of other stacks use this platform: the "
-            f"cluster {error}. Where none does, `pulumi destroy` goes ahead without asking."
+            "nothing was destroyed, since it can't be told whether services of other stacks use this platform: "
+            f"{reason}. Where none does, `pulumi destroy` goes ahead without asking."
         ) from None
     if users:
         raise RefusedError(
@@ -50,7 +52,7 @@ def require_no_users(stack: automation.Stack) -> None:
 
 
 def _autoscalers(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"]["region"])
+    kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"])
     with connected(kubeconfig) as client:
         found = client.listed(_HPAS)
     if client.hidden:

@@ -14,10 +14,10 @@ from rehearsal.layout import PORTS, Layout
 _PASSED_ON = ("Content-Type",)
 
 
-def write_address(layout: Layout, cluster_id: str, region: str) -> None:
+def write_address(layout: Layout, region: str) -> None:
     """Make up the address that `getPrometheus` answers; its path holds a token, as the vendor's does."""
     token, user = secrets.token_hex(16), secrets.randbelow(10**16)
-    path = f"/api/v1/prometheus/{token}/{user}/{cluster_id}/{region}"
+    path = f"/api/v1/prometheus/{token}/{user}/{region}"
     write_private(layout.prometheus_api_url, f"http://{layout.address}:{PORTS.arms}{path}".encode())
 
 

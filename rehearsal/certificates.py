@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALIDITY = datetime.timedelta(days=30)
+_CLOCK_SKEW = datetime.timedelta(minutes=5)
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -43,19 +44,47 @@ class KeyPair:
         (folder / f"{name}.crt").write_bytes(self.certificate)
         write_private(folder / f"{name}.key", self.key)
 
+    @classmethod
+    def read(cls, folder: Path, name: str) -> KeyPair:
+        """Read what `write` wrote."""
+        return cls((folder / f"{name}.crt").read_bytes(), (folder / f"{name}.key").read_bytes())
+
 
 class CertificateAuthority:
     """Signs the certificates of one trust domain."""
 
+    pair: KeyPair
+    """Its own certificate, and the key it signs with."""
+
     def __init__(self, common_name: str) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        builder = _builder(self._name, self._name, self._key.public_key()).add_extension(
+        """A new one."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        builder = _builder(name, name, key.public_key(), _VALIDITY).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
-        self.certificate = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        self.pair = _signed(builder, key, key)
 
-    def issue(self, common_name: str, *, groups: Sequence[str] = (), hosts: Sequence[str] = ()) -> KeyPair:
+    @classmethod
+    def of(cls, pair: KeyPair) -> CertificateAuthority:
+        """The one whose pair this is."""
+        authority = cls.__new__(cls)
+        authority.pair = pair
+        return authority
+
+    @property
+    def certificate(self) -> bytes:
+        """Its own, as PEM."""
+        return self.pair.certificate
+
+    def issue(
+        self,
+        common_name: str,
+        *,
+        groups: Sequence[str] = (),
+        hosts: Sequence[str] = (),
+        validity: datetime.timedelta = _VALIDITY,
+    ) -> KeyPair:
         """A certificate for a client (`groups` are its Kubernetes groups) and, with `hosts`, for a server."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
@@ -63,18 +92,29 @@ class CertificateAuthority:
             + [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         )
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = _builder(subject, self._name, key.public_key())
+        issuer = x509.load_pem_x509_certificate(self.pair.certificate).subject
+        builder = _builder(subject, issuer, key.public_key(), validity)
         if hosts:
             usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
             builder = builder.add_extension(
                 x509.SubjectAlternativeName([_alternative_name(host) for host in hosts]), critical=False
             )
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_key_pem(key))
+        signer = serialization.load_pem_private_key(self.pair.key, password=None)
+        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        return _signed(builder, signer, key)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _signed(
+    builder: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey, key: ec.EllipticCurvePrivateKey
+) -> KeyPair:
+    certificate = builder.sign(signer, hashes.SHA256())
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_key_pem(key))
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, validity: datetime.timedelta
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -82,8 +122,8 @@ def _builder(subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurve
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + _VALIDITY)
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + validity)
     )
 
 

@@ -18,6 +18,7 @@ from rehearsal.certificates import (
     write_private,
     write_service_account_keys,
 )
+from rehearsal.credentials import Credentials
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import Processes
@@ -43,7 +44,7 @@ def start_control_plane(
     Raises:
         RehearsalError: a process ended, or was not ready within a minute.
     """
-    folder = layout.cloud / "control-plane"
+    folder = layout.control_plane
     folder.mkdir()
     _write_credentials(layout, folder)
     _start_etcd(layout, tools, processes, folder)
@@ -58,7 +59,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
     front_proxy = CertificateAuthority("rehearsal-front-proxy")
     (folder / "ca.crt").write_bytes(authority.certificate)
     (folder / "front-proxy-ca.crt").write_bytes(front_proxy.certificate)
-    hosts = [layout.address, "localhost", "kubernetes.default.svc"]
+    hosts = [layout.address, layout.intranet_address, "localhost", "kubernetes.default.svc"]
     authority.issue("kube-apiserver", hosts=hosts).write(folder, "api-server")
     authority.issue("etcd", hosts=[layout.address]).write(folder, "etcd")
     front_proxy.issue(_FRONT_PROXY).write(folder, "front-proxy-client")
@@ -68,6 +69,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
         "kube-controller-manager": ("system:kube-controller-manager", "system:masters"),
         "kube-scheduler": ("system:kube-scheduler", "system:masters"),
         "kwok": ("kwok", "system:masters"),
+        layout.own_kubeconfig.stem: ("rehearsal", "system:masters"),
     }
     for name, (user, group) in users.items():
         pair = authority.issue(user, groups=[group])
@@ -75,8 +77,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
             folder / f"{name}.kubeconfig",
             kubeconfig(server, authority.certificate, client_certificate_user(pair)),
         )
-    admin = authority.issue("kubernetes-admin", groups=["system:masters"])
-    write_private(layout.kubeconfig, kubeconfig(server, authority.certificate, client_certificate_user(admin)))
+    Credentials(layout).renew()
 
 
 def _start_etcd(layout: Layout, tools: Path, processes: Processes, folder: Path) -> None:
@@ -117,7 +118,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
             f"--etcd-cafile={folder / 'ca.crt'}",
             f"--etcd-certfile={folder / 'etcd.crt'}",
             f"--etcd-keyfile={folder / 'etcd.key'}",
-            f"--client-ca-file={folder / 'ca.crt'}",
+            f"--client-ca-file={layout.client_authorities}",
             f"--tls-cert-file={folder / 'api-server.crt'}",
             f"--tls-private-key-file={folder / 'api-server.key'}",
             f"--service-account-key-file={folder / 'service-account.pub'}",

@@ -45,6 +45,21 @@ class Layout:
         return self.cloud / "kubeconfig"
 
     @property
+    def control_plane(self) -> Path:
+        """Keys, certificates and data of etcd and Kubernetes."""
+        return self.cloud / "control-plane"
+
+    @property
+    def client_authorities(self) -> Path:
+        """Whose client certificates the API server takes."""
+        return self.control_plane / "client-ca.crt"
+
+    @property
+    def own_kubeconfig(self) -> Path:
+        """With which the simulation itself comes to the cluster."""
+        return self.control_plane / "rehearsal.kubeconfig"
+
+    @property
     def prometheus_api_url(self) -> Path:
         return self.cloud / "prometheus_api_url"
 
@@ -96,8 +111,13 @@ class Layout:
 
     @property
     def address(self) -> str:
-        """Where the control plane, Prometheus, the adapter and the exporter listen."""
+        """Where the control plane, Prometheus, the adapter and the exporter listen; the API server for the internet."""
         return f"{self._network}.1"
+
+    @property
+    def intranet_address(self) -> str:
+        """Where the API server answers inside the VPC."""
+        return f"{self._network}.2"
 
     def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
         """Address of the load balancer number `index`, 0..189; of those in the intranet, 0..44."""

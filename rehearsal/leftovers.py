@@ -24,6 +24,7 @@ def cluster_leftovers(layout: Layout, api: client.ApiClient) -> list[str]:
     services = client.ApiregistrationV1Api(api).list_api_service().items
     releases = core.list_secret_for_all_namespaces(field_selector="type=helm.sh/release.v1").items
     balancers = core.list_service_for_all_namespaces().items
+    budgets = client.PolicyV1Api(api).list_pod_disruption_budget_for_all_namespaces().items
     autoscalers = client.AutoscalingV2Api(api).list_horizontal_pod_autoscaler_for_all_namespaces().items
     return [
         *(f"APIService {item.metadata.name}" for item in services if item.spec.group in _METRICS_GROUPS),
@@ -31,6 +32,7 @@ def cluster_leftovers(layout: Layout, api: client.ApiClient) -> list[str]:
         *(f"node {item.metadata.name}" for item in core.list_node(label_selector=POOL_LABEL).items),
         *(f"Deployment {item.metadata.name}" for item in apps.list_deployment_for_all_namespaces().items),
         *(f"Service {item.metadata.name}" for item in balancers if item.spec.type == "LoadBalancer"),
+        *(f"PodDisruptionBudget {item.metadata.name}" for item in budgets),
         *(f"HPA {item.metadata.name}" for item in autoscalers),
         *(f"cloud resource {name}" for name in CloudStore(layout.store).read().resources),
     ]

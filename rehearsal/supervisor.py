@@ -27,6 +27,7 @@ from rehearsal.control_plane import start_control_plane
 from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
 from rehearsal.errors import RehearsalError
 from rehearsal.inference import InferenceServers
+from rehearsal.intranet import intranet_endpoint
 from rehearsal.layout import PORTS, Layout
 from rehearsal.load_balancer import LoadBalancers
 from rehearsal.monitoring_agent import MonitoringAgent
@@ -48,8 +49,9 @@ def serve(layout: Layout, tools: Path) -> None:
         RehearsalError: something could not be started or ended by itself.
     """
     settings = rehearsed_settings(layout.checkout)
-    cluster_id, region = str(settings.cluster.id), settings.region
+    cluster_id, region = settings.cluster.id, settings.region
     require_free_ports(layout.address, dataclasses.asdict(PORTS))
+    require_free_ports(layout.intranet_address, {"api_server": PORTS.api_server})
     with contextlib.ExitStack() as ending:
         ending.callback(shutil.rmtree, layout.cloud, ignore_errors=True)
         prepare_folders(layout)
@@ -63,7 +65,7 @@ def serve(layout: Layout, tools: Path) -> None:
         start_control_plane(layout, tools, processes)
         store = CloudStore(layout.store)
         store.create(cluster_id=cluster_id, region=region, version=KUBERNETES_VERSION)
-        arms.write_address(layout, cluster_id, region)
+        arms.write_address(layout, region)
         install_plugin(layout)
         _link_kubernetes_plugin(layout, tools)
         link_commands(layout, tools)
@@ -89,13 +91,14 @@ def _link_kubernetes_plugin(layout: Layout, tools: Path) -> None:
 
 
 async def _simulate(layout: Layout, tools: Path, processes: Processes, store: CloudStore, region: str) -> None:
-    config.load_kube_config(str(layout.kubeconfig))
-    cluster = Cluster(client.ApiClient())
+    cluster = Cluster(config.new_client_from_config(str(layout.own_kubeconfig)))
     if not await asyncio.to_thread(cluster.wait_until_synced, 30):
         raise RehearsalError(f"The API server does not list its objects: see {layout.logs}.")
-    await asyncio.to_thread(cluster.core.create_node, kwok_node(f"{region}.10.0.0.1", {}, dict(_SYSTEM_NODE)))
+    if store.read().cluster:
+        await asyncio.to_thread(cluster.core.create_node, kwok_node(f"{region}.10.0.0.1", {}, dict(_SYSTEM_NODE)))
     servers = InferenceServers()
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(intranet_endpoint(layout))
         upstream = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
         await stack.enter_async_context(
             _listening(gpu_exporter.application(cluster, servers), layout.address, PORTS.gpu_exporter)

@@ -44,15 +44,18 @@ def _outputs(stack: str) -> StackOutputs:
     return StackOutputs.of(stack, json.loads(result.stdout))
 
 
-def _api() -> client.ApiClient:
+def _api(outputs: StackOutputs) -> client.ApiClient:
     try:
-        return config.new_client_from_config()
+        api = config.new_client_from_config()
     # The loader trips, in its own ways, over a file of another shape.
     except (config.ConfigException, OSError, yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise _UsageError(
             f"No credential for the cluster ({reason}): set KUBECONFIG to a kubeconfig of the stack's cluster."
         ) from None
+    # By the endpoint that the stack uses, whichever the kubeconfig was made for.
+    api.configuration.host = outputs.api_server or api.configuration.host
+    return api
 
 
 def _hey() -> str:
@@ -90,8 +93,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         hey = _hey() if arguments.load else None
-        failed = 0
-        for index, step in enumerate(_steps(_outputs(arguments.stack), _api(), hey), start=1):
+        outputs, failed = _outputs(arguments.stack), 0
+        for index, step in enumerate(_steps(outputs, _api(outputs), hey), start=1):
             print_step(index, step)
             failed += not step.ok
     except (_UsageError, OutputsError, ClusterError) as error:

@@ -53,6 +53,8 @@ class StackOutputs(_Outputs):
     """What the program exports."""
 
     cluster_id: str
+    api_server: str | None = None
+    """By which the stack reaches the cluster; None: it does not say."""
     custom_metrics_path: Annotated[str, Field(pattern=r"^/apis/[^/]+/[^/]+$")]
     metric_resources: list[str]
     """`<resource>/<metric>`, as the custom metrics API lists them."""

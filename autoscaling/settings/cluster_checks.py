@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 
+from autoscaling.instance_types import find_instance_type
 from autoscaling.settings.findings import Finding
-from autoscaling.settings.model import Settings
+from autoscaling.settings.model import ClusterCreation, Settings
+from autoscaling.versions import KUBERNETES_MINORS
+
+_KEY = "cluster.create"
+
+_PRIVATE = [IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
+_NO_VPC = [IPv4Network(block) for block in ("100.64.0.0/10", "224.0.0.0/4", "127.0.0.0/8", "169.254.0.0/16")]
+"""What the VPC product's documentation rules out."""
+_VPC_PREFIXES = range(8, 22 + 1)
+"""The VPC product takes /8 to /28; below /22 the pods of a zone would have fewer than 256 addresses."""
+_SERVICE_PREFIXES = range(16, 24 + 1)
+"""ACK's documentation of CreateCluster."""
+_PRO_MODES = ("cgpu", "core_mem", "share")
 
 
 def cluster_findings(settings: Settings) -> Iterator[Finding]:
@@ -15,3 +30,129 @@ def cluster_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "cluster: set exactly one of id (of a cluster that exists) and create.", ("cluster.id", "cluster.create")
         )
+    if cluster.create is None:
+        return
+    yield from _network(cluster.create, settings.region)
+    yield from _services(cluster.create)
+    yield from _version(cluster.create, settings)
+    yield from _edition(cluster.create, settings)
+    yield from _system_pool(cluster.create)
+
+
+def _network(creation: ClusterCreation, region: str) -> Iterator[Finding]:
+    existing = creation.vswitch_ids is not None or creation.pod_vswitch_ids is not None
+    if existing == (creation.zones is not None):
+        yield Finding(
+            f"{_KEY}: set either zones, for a new VPC, or vswitchIds and podVswitchIds, of a VPC that exists.",
+            (f"{_KEY}.zones", f"{_KEY}.vswitchIds", f"{_KEY}.podVswitchIds"),
+        )
+    elif existing:
+        for given, missing in (("vswitch_ids", "podVswitchIds"), ("pod_vswitch_ids", "vswitchIds")):
+            if getattr(creation, given) is not None and None in (creation.vswitch_ids, creation.pod_vswitch_ids):
+                yield Finding(
+                    f"{_KEY}.{missing} is missing: with Terway nodes and pods have vSwitches each, in the same zones.",
+                    (f"{_KEY}.{missing}",),
+                )
+        if "vpc_cidr" in creation.model_fields_set:
+            yield Finding(
+                f"{_KEY}.vpcCidr is of a new VPC, and {_KEY}.vswitchIds names one that exists: remove one of them.",
+                (f"{_KEY}.vpcCidr", f"{_KEY}.vswitchIds"),
+            )
+    else:
+        yield from _zones(creation, region)
+        yield from _vpc(creation)
+
+
+def _zones(creation: ClusterCreation, region: str) -> Iterator[Finding]:
+    zones = creation.zones or []
+    for index, zone in enumerate(zones):
+        key = f"{_KEY}.zones[{index}]"
+        # cn-hangzhou-h, and elsewhere ap-southeast-1a.
+        if not re.fullmatch(rf"{region}-?[a-z]", zone):
+            yield Finding(f"{key} is {zone!r}, which is no zone of {region}.", (key, "region"))
+        elif zone in zones[:index]:
+            yield Finding(f"{key} is {zone!r} again: name each zone once.", (f"{_KEY}.zones",))
+
+
+def _vpc(creation: ClusterCreation) -> Iterator[Finding]:
+    key, block = f"{_KEY}.vpcCidr", _block(creation.vpc_cidr)
+    if block is None:
+        yield _malformed(key, creation.vpc_cidr)
+    elif block.prefixlen not in _VPC_PREFIXES:
+        yield Finding(
+            f"{key} is {block}, and a VPC for nodes and pods in three zones has /{_VPC_PREFIXES[0]} to "
+            f"/{_VPC_PREFIXES[-1]}.",
+            (key,),
+        )
+    elif taken := next((other for other in _NO_VPC if block.overlaps(other)), None):
+        yield Finding(f"{key} is {block}, which overlaps with {taken}: no VPC can have those addresses.", (key,))
+
+
+def _services(creation: ClusterCreation) -> Iterator[Finding]:
+    key, vpc_key = f"{_KEY}.serviceCidr", f"{_KEY}.vpcCidr"
+    block, vpc = _block(creation.service_cidr), _block(creation.vpc_cidr)
+    if block is None:
+        yield _malformed(key, creation.service_cidr)
+    elif block.prefixlen not in _SERVICE_PREFIXES or not any(block.subnet_of(one) for one in _PRIVATE):
+        yield Finding(
+            f"{key} is {block}, and ACK takes /{_SERVICE_PREFIXES[0]} to /{_SERVICE_PREFIXES[-1]} of "
+            f"{', '.join(map(str, _PRIVATE))}.",
+            (key,),
+        )
+    elif creation.vswitch_ids is None and vpc is not None and block.overlaps(vpc):
+        yield Finding(
+            f"{key} is {block}, which overlaps with {vpc_key} ({vpc}): choose addresses that the VPC does not have.",
+            (key, vpc_key),
+        )
+
+
+def _version(creation: ClusterCreation, settings: Settings) -> Iterator[Finding]:
+    api = settings.cluster.autoscaling_api
+    oldest, newest = KUBERNETES_MINORS[api]
+    minor = int(creation.version.split(".")[1]) if creation.version else None
+    keys = (f"{_KEY}.version", "cluster.autoscalingApi")
+    if minor is None and newest is not None:
+        yield Finding(
+            f"cluster.autoscalingApi is {api}, and a new cluster has a newer Kubernetes than 1.{newest}: set it to v2.",
+            keys,
+        )
+    elif minor is not None and (minor < oldest or (newest is not None and minor > newest)):
+        other = "v2beta1" if minor < oldest else "v2"
+        yield Finding(
+            f"{_KEY}.version is {creation.version}, which does not serve autoscaling/{api}: set cluster.autoscalingApi "
+            f"to {other}, or another version.",
+            keys,
+        )
+
+
+def _edition(creation: ClusterCreation, settings: Settings) -> Iterator[Finding]:
+    mode = settings.gpu_node_pool.card_mode
+    if creation.spec == "ack.standard" and mode in _PRO_MODES:
+        yield Finding(
+            f"gpuNodePool.cardMode is {mode}, which needs ACK Pro: set {_KEY}.spec to ack.pro.small.",
+            ("gpuNodePool.cardMode", f"{_KEY}.spec"),
+        )
+
+
+def _system_pool(creation: ClusterCreation) -> Iterator[Finding]:
+    for index, name in enumerate(creation.system_pool.instance_types):
+        if find_instance_type(name):
+            key = f"{_KEY}.systemPool.instanceTypes[{index}]"
+            yield Finding(
+                f"{key} is {name}, which has GPUs that nothing would use: name one without.", (key,), "warning"
+            )
+
+
+def _block(text: str) -> IPv4Network | None:
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        return None
+
+
+def _malformed(key: str, text: str) -> Finding:
+    try:
+        meant = f": {IPv4Network(text, strict=False)} is meant?"
+    except ValueError:
+        meant = "; one looks like 10.0.0.0/16."
+    return Finding(f"{key} is {text!r}, which is no CIDR block{meant}", (key,))

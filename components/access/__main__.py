@@ -1,8 +1,8 @@
 """The stack's providers alone, each with a credential of now: `make refresh` and `make destroy` run this.
 
 Without a program Pulumi takes the kubeconfig that the last `up` has left in the state, and it may have expired or been
-revoked. The whole program can't know what it runs for, and stops at what must not stop these: other owners, and metrics
-that can't be read. All else that the stack has Pulumi knows from its state.
+revoked. The whole program stops at what must not stop these: other owners, metrics that can't be read; and it can't
+know what it runs for. All else that the stack has Pulumi knows from its state.
 """
 
 import sys

@@ -21,9 +21,10 @@ from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from rehearsal.alicloud.nodes import WaitForNodes, node_waiter
+from rehearsal.alicloud.refused import Refused
 from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
 from rehearsal.alicloud.store import CloudResource, CloudStore
-from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, TOLD_INPUTS, Refused, VendorApi
+from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, TOLD_INPUTS, VendorApi
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 
@@ -100,7 +101,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         token, news = _token(request.urn), _dict(request.news)
         # What the API told of an input is compared as the input itself, set by the program or not.
-        told = {name: value for name, value in _dict(request.olds).items() if name in TOLD_INPUTS[token]}
+        told = {name: value for name, value in _dict(request.olds).items() if name in TOLD_INPUTS.get(token, ())}
         changed = _changed(normalized(token, _dict(request.old_inputs) | told), normalized(token, news))
         changed = [name for name in changed if name not in request.ignoreChanges]
         return _diff(changed, replaced_by(token, changed))
@@ -109,13 +110,13 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         token, inputs = _token(request.urn), _dict(request.properties)
         if request.preview:
             unknown = dict.fromkeys(COMPUTED[token], UNKNOWN)
-            return provider_pb2.CreateResponse(properties=_struct({**inputs, **unknown}))
-        identity, resource = _answer(context, lambda: self._vendor.create(token, inputs))
+            return provider_pb2.CreateResponse(properties=_struct({**unknown, **inputs}))
+        identity, resource = _answer(context, lambda: self._vendor.create(token, inputs, self._region))
         self._settle(context, identity, resource)
         return provider_pb2.CreateResponse(id=identity, properties=_struct(_state(resource)))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
-        resource = _answer(context, lambda: self._vendor.read(request.id))
+        resource = _answer(context, lambda: self._vendor.read(_token(request.urn), request.id))
         if resource is None:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(
@@ -126,8 +127,8 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         token, inputs, before = _token(request.urn), _dict(request.news), _dict(request.olds)
         if request.preview:
             kept = {name: before[name] for name in COMPUTED[token] if name in before}
-            return provider_pb2.UpdateResponse(properties=_struct({**inputs, **kept}))
-        resource = _answer(context, lambda: self._vendor.update(request.id, inputs))
+            return provider_pb2.UpdateResponse(properties=_struct({**kept, **inputs}))
+        resource = _answer(context, lambda: self._vendor.update(token, request.id, inputs))
         self._settle(context, request.id, resource)
         return provider_pb2.UpdateResponse(properties=_struct(_state(resource)))
 
@@ -139,6 +140,11 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         functions: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "alicloud:cs/getClusters:getClusters": lambda given: self._vendor.get_clusters(self._region, given),
             "alicloud:cs/getClusterCredential:getClusterCredential": self._vendor.get_cluster_credential,
+            "alicloud:cs/getManagedKubernetesClusters:getManagedKubernetesClusters": lambda given: (
+                self._vendor.get_managed_clusters(self._region, given)
+            ),
+            "alicloud:vpc/getSwitches:getSwitches": self._vendor.get_switches,
+            "alicloud:vpc/getNetworks:getNetworks": lambda given: self._vendor.get_networks(self._region, given),
             "alicloud:arms/getPrometheus:getPrometheus": self._vendor.get_prometheus,
             "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._vendor.get_node_pools,
         }

@@ -7,7 +7,8 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,23 +19,14 @@ from rehearsal.errors import RehearsalError
 NODE_POOL = "alicloud:cs/nodePool:NodePool"
 PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
 ADDON = "alicloud:cs/kubernetesAddon:KubernetesAddon"
+CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
+NETWORK = "alicloud:vpc/network:Network"
+SWITCH = "alicloud:vpc/switch:Switch"
 PROMETHEUS_ADDON = "arms-prometheus"
 
 NOT_RUNNING = "No rehearsal cloud is up: start one with `make rehearse-up`."
 
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
-class CloudCluster(BaseModel):
-    """The ACK cluster that exists before any program runs."""
-
-    cluster_id: str
-    name: str = "rehearsal"
-    region_id: str
-    current_version: str
-    vpc_id: str = "vpc-rehearsal"
-    vswitch_ids: list[str] = ["vsw-rehearsal-a", "vsw-rehearsal-b"]
-    state: str = "running"
 
 
 class CloudResource(BaseModel):
@@ -43,6 +35,23 @@ class CloudResource(BaseModel):
     type: str
     inputs: dict[str, Any]
     outputs: dict[str, Any]
+
+
+class CloudCluster(BaseModel):
+    """The ACK cluster, for which the rehearsal's control plane stands."""
+
+    cluster_id: str
+    name: str = "rehearsal"
+    region_id: str
+    current_version: str
+    vpc_id: str = "vpc-rehearsal"
+    vswitch_ids: list[str] = ["vsw-rehearsal-a", "vsw-rehearsal-b"]
+    state: str = "running"
+    in_the_internet: bool = True
+    """Whether its API server has a public address, besides the one in the VPC."""
+    deletion_protection: bool = True
+    resource: CloudResource | None = None
+    """What a program created; None for a cluster that exists before any program runs."""
 
 
 class Fault(BaseModel):
@@ -55,7 +64,10 @@ class Fault(BaseModel):
 class Cloud(BaseModel):
     """Everything in the file."""
 
-    cluster: CloudCluster
+    cluster: CloudCluster | None = None
+    """None: the account has none yet. A created one is not among the resources: its id is its Prometheus' id too."""
+    kubernetes_version: str
+    """The newest one, which a cluster gets that asks for none."""
     resources: dict[str, CloudResource] = {}
     prometheus_access: str | None = None
     """SHA-256 of the header Authorization that the Prometheus instance asks for; None: it asks for none."""
@@ -81,6 +93,11 @@ class Cloud(BaseModel):
             if resource.type == PROMETHEUS or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON):
                 return resource
         return None
+
+
+def new_id(kind: str) -> str:
+    """An id as the vendor makes them, such as `vsw-` and twenty letters and digits."""
+    return f"{kind}-{secrets.token_hex(10)}"
 
 
 def _digest(text: str) -> str:
@@ -157,10 +174,10 @@ class CloudStore:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def create(self, cluster_id: str, region: str, version: str) -> None:
-        """Start with one running cluster and nothing else."""
-        cluster = CloudCluster(cluster_id=cluster_id, region_id=region, current_version=version)
-        self._write(Cloud(cluster=cluster))
+    def create(self, cluster_id: str | None, region: str, version: str) -> None:
+        """Start with one running cluster and nothing else, or in an empty account."""
+        cluster = CloudCluster(cluster_id=cluster_id, region_id=region, current_version=version) if cluster_id else None
+        self._write(Cloud(cluster=cluster, kubernetes_version=version))
 
     def read(self) -> Cloud:
         """The state now.
@@ -215,6 +232,20 @@ class CloudStore:
         """Let the Prometheus instance be one of V1 without a token."""
         with self.transaction() as cloud:
             cloud.prometheus_access = None
+
+    def add_network(self, cidr: str, vswitches: Mapping[str, tuple[str, str]]) -> None:
+        """Let the account have a VPC that no program made.
+
+        Args:
+            cidr: of the VPC.
+            vswitches: id of each of its vSwitches to its zone and its CIDR.
+        """
+        vpc_id = new_id("vpc")
+        with self.transaction() as cloud:
+            cloud.resources[vpc_id] = CloudResource(type=NETWORK, inputs={"cidrBlock": cidr}, outputs={})
+            for vswitch_id, (zone, inner) in vswitches.items():
+                inputs = {"vpcId": vpc_id, "zoneId": zone, "cidrBlock": inner}
+                cloud.resources[vswitch_id] = CloudResource(type=SWITCH, inputs=inputs, outputs={})
 
     def report_size(self, pool_id: str, nodes: int) -> None:
         """Let the API tell the size that the autoscaler has given a pool."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,15 +9,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rehearsal.alicloud import clusters, networks
+from rehearsal.alicloud.listing import listing, passes
 from rehearsal.alicloud.node_pool_listing import listed
 from rehearsal.alicloud.nodes import WaitForNodes
+from rehearsal.alicloud.refused import Refused
 from rehearsal.alicloud.store import (
     ADDON,
+    CLUSTER,
+    NETWORK,
     NODE_POOL,
     NOT_RUNNING,
     PROMETHEUS,
+    SWITCH,
     Cloud,
-    CloudCluster,
     CloudResource,
     CloudStore,
     NodePool,
@@ -27,15 +30,21 @@ from rehearsal.alicloud.store import (
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 
-SIMULATED = (NODE_POOL, PROMETHEUS, ADDON)
+SIMULATED = (NODE_POOL, PROMETHEUS, ADDON, CLUSTER, NETWORK, SWITCH)
 """Resource types that can be created."""
 
 COMPUTED: Mapping[str, Sequence[str]] = {
     NODE_POOL: ("nodePoolId", "scalingGroupId"),
     PROMETHEUS: (),
     ADDON: ("canUpgrade", "nextVersion", "required"),
+    CLUSTER: (
+        *("vpcId", "securityGroupId", "natGatewayId", "slbInternet", "slbIntranet", "connections", "version"),
+        "certificateAuthorities",
+    ),
+    NETWORK: ("status", "routeTableId", "routerId"),
+    SWITCH: ("status",),
 }
-"""Outputs of each type that are no inputs."""
+"""Outputs of each type, which the servers make up where they are no inputs."""
 
 TOLD_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",), PROMETHEUS: (), ADDON: ()}
 """Inputs of each type that the API tells even where nobody set them; the provider takes that for a change."""
@@ -46,13 +55,6 @@ _FAULTS = {
     "Throttling": "the request was denied due to request throttling",
 }
 _ADDON_OUTPUTS = {"canUpgrade": False, "nextVersion": "", "required": False}
-_CLUSTER_SPEC = "ack.pro.small"
-_CLUSTER_TYPE = "ManagedKubernetes"
-_CLUSTER_PROFILE = "Default"
-
-
-class Refused(Exception):
-    """A request that the vendor's servers do not carry out; the message starts with their error code."""
 
 
 class VendorApi:
@@ -67,8 +69,8 @@ class VendorApi:
         """Raise `RehearsalError` where no cloud is up."""
         self._store.read()
 
-    def create(self, token: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
-        """Create a resource; returns its id and itself. A node pool has no nodes yet: see `settle`.
+    def create(self, token: str, inputs: dict[str, Any], region: str) -> tuple[str, CloudResource]:
+        """Create a resource in a region; returns its id and itself. A node pool has no nodes yet: see `settle`.
 
         Raises:
             Refused: by the vendor, or by an injected fault.
@@ -76,28 +78,32 @@ class VendorApi:
         with self._store.transaction() as cloud:
             code = cloud.take_fault(token)
             if code is None:
-                identity, resource = _new_resource(cloud, token, inputs)
-                cloud.resources[identity] = resource
+                identity, resource = self._new_resource(cloud, token, inputs, region)
+                if token != CLUSTER:
+                    cloud.resources[identity] = resource
         # Raised here, since an error inside would undo that the fault was used.
         if code is not None:
             raise Refused(f"{code}: {_FAULTS.get(code, 'the request was refused')}")
         return identity, resource
 
-    def read(self, identity: str) -> CloudResource | None:
+    def read(self, token: str, identity: str) -> CloudResource | None:
         """The resource as it is now; None where it is gone."""
-        return self._store.read().resources.get(identity)
+        return _found(self._store.read(), token, identity)
 
-    def update(self, identity: str, inputs: dict[str, Any]) -> CloudResource:
+    def update(self, token: str, identity: str, inputs: dict[str, Any]) -> CloudResource:
         """Give a resource other inputs. See `settle` for the nodes of a node pool.
 
         Raises:
             Refused: the resource is gone, or the vendor does not take the inputs.
         """
         with self._store.transaction() as cloud:
-            resource = cloud.resources.get(identity)
+            resource = _found(cloud, token, identity)
             if resource is None:
                 raise Refused(f"ErrorNotFound: {identity} does not exist; `pulumi refresh` takes note of it")
-            resource.inputs = inputs
+            if token == CLUSTER and cloud.cluster:
+                clusters.update_cluster(cloud.cluster, resource, inputs)
+            else:
+                resource.inputs = inputs
             _require_valid(resource)
             if resource.type == NODE_POOL:
                 _tell_size(resource)
@@ -117,62 +123,50 @@ class VendorApi:
         """Delete a resource, with its nodes; one that is gone already is no error.
 
         Raises:
+            Refused: it is protected, or something else needs it.
             RehearsalError: nodes are left.
         """
         with self._store.transaction() as cloud:
+            if token == CLUSTER:
+                if _found(cloud, token, identity):
+                    clusters.delete_cluster(cloud, self._layout)
+                return
+            if token in (NETWORK, SWITCH):
+                networks.require_unused(cloud, identity)
             cloud.resources.pop(identity, None)
         if token == NODE_POOL:
             self._wait_for_nodes(identity.rpartition(":")[2], None)
 
     def get_clusters(self, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The answer of `cs.getClusters`: the region's clusters that pass every given filter."""
-        cluster = self._store.read().cluster
-        entry = {
-            "id": cluster.cluster_id,
-            "clusterId": cluster.cluster_id,
-            "clusterName": cluster.name,
-            "clusterSpec": _CLUSTER_SPEC,
-            "clusterType": _CLUSTER_TYPE,
-            "profile": _CLUSTER_PROFILE,
-            "currentVersion": cluster.current_version,
-            "deletionProtection": True,
-            "regionId": cluster.region_id,
-            "state": cluster.state,
-            "vpcId": cluster.vpc_id,
-            "vswitchIds": cluster.vswitch_ids,
-            "tags": {},
-            # The SDK's class asks for every field; the last four stay empty without enableDetails, as the real ones do.
-            **dict.fromkeys(_CLUSTER_TEXTS, ""),
-            "nodeCidrMask": "25" if arguments.get("enableDetails") else "",
-            "autoMode": {"enabled": False} if arguments.get("enableDetails") else {},
-            "maintenanceWindow": {},
-            "operationPolicy": {},
-        }
-        found = [entry] if cluster.region_id == region and _passes(entry, arguments, _CLUSTER_FILTERS) else []
-        return _listing(arguments, "clusters", found)
+        """The answer of `cs.getClusters`."""
+        return clusters.get_clusters(self._store.read(), region, arguments)
+
+    def get_managed_clusters(self, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `cs.getManagedKubernetesClusters`."""
+        return clusters.get_managed_clusters(self._store.read(), self._layout, region, arguments)
 
     def get_cluster_credential(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The answer of `cs.getClusterCredential`: the administrator's kubeconfig.
+        """The answer of `cs.getClusterCredential`.
 
         Raises:
-            Refused: there is no such cluster.
+            Refused: there is no such cluster, or nothing is valid as long.
         """
-        cluster = _require_cluster(self._store.read(), arguments.get("clusterId"))
-        return {
-            **arguments,
-            "id": cluster.cluster_id,
-            "clusterName": cluster.name,
-            "kubeConfig": _content(self._layout.kubeconfig),
-            "certificateAuthorities": [],
-            "expiration": "",
-        }
+        return clusters.get_cluster_credential(self._store.read(), self._layout, arguments)
+
+    def get_switches(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `vpc.getSwitches`."""
+        return networks.get_switches(self._store.read(), arguments)
+
+    def get_networks(self, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The answer of `vpc.getNetworks`."""
+        return networks.get_networks(self._store.read(), arguments, region)
 
     def get_prometheus(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The answer of `arms.getPrometheus`: the cluster's instance, where it has one that passes the filters."""
         cloud = self._store.read()
         owner = cloud.prometheus()
         found = []
-        if owner:
+        if owner and cloud.cluster:
             address = _content(self._layout.prometheus_api_url) if arguments.get("enableDetails") else ""
             instance = {
                 # The SDK's class asks for every field.
@@ -187,9 +181,21 @@ class VendorApi:
                 "tags": owner.inputs.get("tags", {}),
             }
             wanted_tags = arguments.get("tags") or {}
-            if _passes(instance, arguments, ("resourceGroupId",)) and wanted_tags.items() <= instance["tags"].items():
+            name = instance["clusterName"]
+            if passes(instance, arguments, ("resourceGroupId",), name) and (
+                wanted_tags.items() <= instance["tags"].items()
+            ):
                 found.append(instance)
-        return _listing(arguments, "prometheis", found)
+        return listing(arguments, "prometheis", found, [one["clusterName"] for one in found])
+
+    def _new_resource(self, cloud: Cloud, token: str, inputs: dict[str, Any], region: str) -> tuple[str, CloudResource]:
+        if token == CLUSTER:
+            return clusters.new_cluster(cloud, inputs, self._layout, region)
+        if token == NETWORK:
+            return networks.new_network(inputs)
+        if token == SWITCH:
+            return networks.new_vswitch(cloud, inputs, region)
+        return _new_part(cloud, token, inputs)
 
     def get_node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The answer of `cs.getKubernetesNodePools`: the cluster's pools, of a name where one is given."""
@@ -200,10 +206,6 @@ class VendorApi:
         return {**arguments, "id": "node-pools", "ids": [pool["nodePoolId"] for pool in found], "nodepools": found}
 
 
-_CLUSTER_TEXTS = (
-    "clusterDomain", "ipStack", "podCidr", "proxyMode", "resourceGroupId", "securityGroupId", "serviceCidr", "timezone",
-)  # fmt: skip
-_CLUSTER_FILTERS = ("clusterId", "clusterName", "clusterSpec", "clusterType", "profile")
 _PROMETHEUS_TEXTS = (
     "authToken", "httpApiInterUrl", "pushGateWayInterUrl", "pushGateWayIntraUrl", "remoteReadInterUrl",
     "remoteReadIntraUrl", "remoteWriteInterUrl", "remoteWriteIntraUrl", "securityGroupId",
@@ -218,26 +220,10 @@ def _content(path: Path) -> str:
         raise RehearsalError(NOT_RUNNING) from None
 
 
-def _passes(entry: dict[str, Any], arguments: dict[str, Any], filters: Sequence[str]) -> bool:
-    ids, pattern = arguments.get("ids"), arguments.get("nameRegex")
-    if ids and entry["id"] not in ids:
-        return False
-    if pattern and not re.search(pattern, entry["clusterName"]):
-        return False
-    return all(entry[name] == arguments[name] for name in filters if arguments.get(name))
-
-
-def _listing(arguments: dict[str, Any], key: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    ids = [entry["id"] for entry in found]
-    # The real id is a hash of the ids too: a random one would be a change at each run.
-    identity = hashlib.sha256(",".join(ids).encode()).hexdigest()[:16]
-    return {**arguments, "id": identity, "ids": ids, "names": [entry["clusterName"] for entry in found], key: found}
-
-
-def _require_cluster(cloud: Cloud, cluster_id: str | None) -> CloudCluster:
-    if cluster_id != cloud.cluster.cluster_id:
-        raise Refused(f"ErrorClusterNotFound: the cluster {cluster_id} does not exist")
-    return cloud.cluster
+def _found(cloud: Cloud, token: str, identity: str) -> CloudResource | None:
+    if token == CLUSTER:
+        return cloud.cluster.resource if cloud.cluster and cloud.cluster.cluster_id == identity else None
+    return cloud.resources.get(identity)
 
 
 def _require_valid(resource: CloudResource) -> None:
@@ -262,13 +248,14 @@ def _tell_size(resource: CloudResource) -> None:
         resource.outputs = {name: value for name, value in resource.outputs.items() if name not in size}
 
 
-def _new_resource(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
+def _new_part(cloud: Cloud, token: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
+    """Of a cluster."""
     if token == PROMETHEUS and inputs.get("clusterType") != "aliyun-cs":
         raise Refused(
             f"InvalidParameter: the rehearsal cloud simulates Prometheus instances of clusterType aliyun-cs, "
             f"not {inputs.get('clusterType')}"
         )
-    cluster_id = _require_cluster(cloud, inputs.get("clusterId")).cluster_id
+    cluster_id = clusters.require_cluster(cloud, inputs.get("clusterId")).cluster_id
     resource = CloudResource(type=token, inputs=inputs, outputs={})
     if token == NODE_POOL:
         pool_id = f"np{uuid.uuid4().hex}"

@@ -51,7 +51,9 @@ def helm_install(rehearsal: Rehearsal, values: Mapping[str, Any]) -> automation.
     """Install the chart; the stack that is returned can uninstall it."""
 
     def program() -> None:
-        provider = kubernetes.Provider("cluster", kubeconfig=rehearsal.layout.kubeconfig.read_text())
+        provider = kubernetes.Provider(
+            "cluster", kubeconfig=pulumi.Output.secret(rehearsal.layout.kubeconfig.read_text())
+        )
         kubernetes.helm.v3.Release(
             "release",
             name=ADAPTER_NAME,

@@ -54,6 +54,7 @@ def test_the_order_of_services_is_no_change_and_a_removed_one_takes_only_its_own
         "first",
         "first",
         "first-deployment",
+        "first-disruption-budget",
         "first-hpa",
         "first-service",
     ]

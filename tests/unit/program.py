@@ -8,7 +8,7 @@ import functools
 import json
 import logging
 import runpy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -49,6 +49,7 @@ class Registration:
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
     replace_on_changes: tuple[str, ...]
+    protect: bool
     replacement_trigger: str
     """A text whose change replaces the resource; empty: none."""
     retain_on_delete: bool
@@ -71,6 +72,12 @@ class Recorder(pulumi.runtime.Mocks):
     """Another one leads to a cluster that answers."""
     sight: preflight.Sight = field(default_factory=preflight.Sight)
     """What a look at the cluster sees where there is none."""
+    connections: Sequence[Mapping[str, str]] = ()
+    """The API server's addresses; none: ACK tells none."""
+    vswitches: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    """Those that are there: id to VPC, zone and CIDR."""
+    vpcs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Those that are there: id to its CIDRs."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
     platform_outputs: dict[str, Any] = field(default_factory=dict)
@@ -89,20 +96,25 @@ class Recorder(pulumi.runtime.Mocks):
             self.cluster_region = self.cluster_region or args.inputs["region"]
         elif args.typ == "alicloud:cs/nodePool:NodePool":
             computed = {"nodePoolId": "np1"}
+        elif args.typ == "alicloud:cs/managedKubernetes:ManagedKubernetes":
+            computed = {"connections": list(self.connections), "version": self.cluster_version}
         elif args.typ == "kubernetes:helm.sh/v3:Release":
             values = args.inputs["values"]
             self.secret_values = values["value"] if rpc.is_rpc_secret(values) else values
         elif args.typ == "kubernetes:core/v1:Service":
             computed = {"status": {"loadBalancer": {"ingress": [{"ip": ADDRESS}]}}}
         if self.preview:
-            return None, {**args.inputs, **dict.fromkeys(computed, rpc.UNKNOWN)}
+            return None, {**dict.fromkeys(computed, rpc.UNKNOWN), **args.inputs}
         return f"{args.name}-id", {**args.inputs, **computed}
 
     def call(self, args: MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         self.calls.append(args)
         answers = {
             "alicloud:cs/getClusters:getClusters": self._clusters,
+            "alicloud:cs/getManagedKubernetesClusters:getManagedKubernetesClusters": self._managed_clusters,
             "alicloud:cs/getClusterCredential:getClusterCredential": self._credential,
+            "alicloud:vpc/getSwitches:getSwitches": self._switches,
+            "alicloud:vpc/getNetworks:getNetworks": self._networks,
             "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
         }
         return answers[args.token](args.args), []
@@ -122,6 +134,42 @@ class Recorder(pulumi.runtime.Mocks):
             "vswitchIds": list(self.cluster_vswitches),
         }
         return {"clusters": [cluster] if self.cluster_exists else []}
+
+    def _managed_clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        texts = ("availabilityZone", "id", "name", "natGatewayId", "securityGroupId", "state", "vpcId")
+        told = {"connections": list(self.connections), "rrsaConfig": {}, "workerNodes": []}
+        return {"clusters": [{**dict.fromkeys(texts, ""), **told}] if arguments.get("enableDetails") else []}
+
+    def _switches(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        texts = ("creationTime", "description", "ipv6CidrBlock", "name", "resourceGroupId", "routeTableId", "status",
+                 "vswitchName")  # fmt: skip
+        return {
+            "vswitches": [
+                {
+                    **dict.fromkeys(texts, ""),
+                    **{"availableIpAddressCount": 1, "enableIpv6": False, "isDefault": False, "tags": {}},
+                    **{"id": one, "vswitchId": one, "vpcId": vpc, "zoneId": zone, "cidrBlock": block},
+                }
+                for one, (vpc, zone, block) in self.vswitches.items()
+                if one in arguments["ids"]
+            ]
+        }
+
+    def _networks(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        texts = ("creationTime", "description", "dhcpOptionsSetId", "dhcpOptionsSetStatus", "dnsHostnameStatus",
+                 "ipv6CidrBlock", "regionId", "resourceGroupId", "routeTableId", "routerId", "status", "vpcName",
+                 "vrouterId")  # fmt: skip
+        return {
+            "vpcs": [
+                {
+                    **dict.fromkeys(texts, ""),
+                    **{"isDefault": False, "tags": {}, "userCidrs": [], "vswitchIds": []},
+                    **{"id": one, "vpcId": one, "cidrBlock": blocks[0], "secondaryCidrBlocks": list(blocks[1:])},
+                }
+                for one, blocks in self.vpcs.items()
+                if one in arguments["ids"]
+            ]
+        }
 
     def _credential(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"kubeConfig": self.kubeconfig, "clusterId": arguments["clusterId"]}
@@ -185,6 +233,7 @@ class _Monitor(MockMonitor):
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
                 replace_on_changes=tuple(request.replaceOnChanges),
+                protect=request.protect,
                 replacement_trigger=request.replacement_trigger.string_value,
                 retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),

@@ -23,6 +23,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 from rehearsal.alicloud.plugin import AlicloudProvider, install_plugin
 from rehearsal.alicloud.schema import UNKNOWN
 from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudStore
+from rehearsal.alicloud.vendor import SIMULATED
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 
@@ -145,7 +146,7 @@ def engine(layout: Layout) -> Iterator[Engine]:
     engine.close()
 
 
-SIMULATED_CASES = [case for case in CASES if case["type"] in (NODE_POOL, PROMETHEUS, ADDON)]
+SIMULATED_CASES = [case for case in CASES if case["type"] in SIMULATED]
 
 
 @pytest.mark.parametrize("case", SIMULATED_CASES, ids=lambda case: f"{case['type'].split(':')[-1]}: {case['case']}")
@@ -154,7 +155,7 @@ def test_check_gives_the_real_providers_verdict(engine: Engine, case: dict[str, 
     assert len(engine.check(case["type"], inputs).failures) == len(case["failures"])
 
 
-@pytest.mark.parametrize("token", ["alicloud:vpc/network:Network", "alicloud:cs/nodePol:NodePol"])
+@pytest.mark.parametrize("token", ["alicloud:vpc/natGateway:NatGateway", "alicloud:cs/nodePol:NodePol"])
 def test_a_type_that_is_not_simulated_is_refused_in_one_sentence(engine: Engine, token: str) -> None:
     [failure] = engine.check(token, {}).failures
     assert failure.reason == f"{token} is not simulated by the rehearsal cloud"

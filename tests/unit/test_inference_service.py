@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pulumi
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from components.inference_service import InferenceService, InferenceServiceArgs
+from tests.readme import README
 from tests.unit.program import CHECKOUT, Recorder, Registration, run, run_program, stack_config
 from tests.unit.test_program import DEPLOYMENT, DISRUPTION_BUDGET, HPA, SERVICE, dev_config
 
@@ -216,3 +218,12 @@ def test_a_rename_with_the_former_name_registers_what_was_there(hpa: dict[str, s
     assert renamed["service"] == "bert-svc"
     assert renamed["hpa"] == first.one(HPA).inputs["metadata"]["name"] == hpa.get("name", "bert-hpa")
     assert "kubectl get pods -n default -l app=bert -o wide" in third.outputs["checks"]
+
+
+def test_the_image_of_the_readme_is_one_that_the_program_takes() -> None:
+    [block] = [one for one in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL) if "vllm" in one]
+    recorder = run_program(dev_config(**{"services": yaml.safe_load(block)["ackgpu:services"]}), Recorder())
+    container = container_of(recorder)
+    assert container["args"] == ["--model", "Qwen/Qwen3-8B"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": 8000}
+    assert recorder.one(SERVICE).inputs["spec"]["ports"][0]["targetPort"] == 8000

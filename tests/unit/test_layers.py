@@ -11,7 +11,7 @@ CHECKOUT = Path(__file__).parents[2]
 OURS = {"adoption", "autoscaling", "bench", "components", "operations", "rehearsal", "verify"}
 ALLOWED = {
     # It asks the account by the program's own components.
-    "adoption": {"adoption", "components", "autoscaling", "verify"},
+    "adoption": {"adoption", "operations", "components", "autoscaling", "verify"},
     "autoscaling": {"autoscaling"},
     # `up` ends with the checks that `make verify` makes.
     "components": {"components", "autoscaling", "verify"},

@@ -63,6 +63,9 @@ def test_two_checkouts_have_addresses_of_their_own_on_loopback() -> None:
     for address in (first.address, second.address, first.load_balancer_address(0)):
         assert address.startswith("127.")
     assert first.address == Layout(Path("/a/checkout")).address, "charts get the same values at each run"
+    balancers = [first.load_balancer_address(index) for index in range(190)]
+    balancers += [first.load_balancer_address(index, intranet=True) for index in range(45)]
+    assert len({first.address, *balancers}) == 1 + len(balancers)
 
 
 def test_a_taken_port_is_named_with_what_to_do() -> None:

@@ -1,0 +1,209 @@
+"""A cluster from nothing in an empty account: made, protected, reached with a fresh credential, taken away in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client, config
+from pulumi import automation
+from pulumi.automation import OpType
+
+from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, SWITCH, Cloud
+from rehearsal.cloud import running_cloud
+from rehearsal.credentials import Credentials
+from rehearsal.engine import select_stack
+from rehearsal.layout import STACK, Layout
+from rehearsal.leftovers import cluster_leftovers
+from tests.engine.checkout import fresh_checkout
+from tests.engine.command import wait_until
+from tests.engine.conftest import Rehearsal
+from tests.engine.secret_search import Secret
+from tests.engine.shown import Shown
+from verify import check_stack
+
+ZONES = ["cn-hangzhou-h", "cn-hangzhou-i", "cn-hangzhou-j"]
+FROM_NOTHING = {"zones": ZONES, "systemPool": {"size": 1}}
+THEIRS = {
+    "vsw-nodes": ("cn-hangzhou-h", "10.0.0.0/20"),
+    "vsw-pods": ("cn-hangzhou-h", "10.0.64.0/18"),
+}
+EXISTING = {"vswitchIds": ["vsw-nodes"], "podVswitchIds": ["vsw-pods"], "systemPool": {"size": 1}}
+PROVIDER = "pulumi:providers:kubernetes"
+
+
+def edit(layout: Layout, **cluster: Any) -> None:
+    path = layout.checkout / f"Pulumi.{STACK}.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["config"]["ackgpu:cluster"] = cluster
+    path.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False))
+
+
+@pytest.fixture(scope="module")
+def account(tools: Path) -> Iterator[Rehearsal]:
+    """An account without a cluster."""
+    layout = fresh_checkout("leer in Hangzhou 杭州")
+    edit(layout, create=FROM_NOTHING)
+    with running_cloud(layout, tools):
+        api = config.new_client_from_config(str(layout.own_kubeconfig))
+        yield Rehearsal(layout, tools, select_stack(layout), api)
+
+
+@pytest.fixture(scope="module")
+def created(account: Rehearsal) -> Rehearsal:
+    """A cluster of the stack's own in it; the last test takes it away."""
+    edit(account.layout, create=FROM_NOTHING)
+    account.up()
+    return account
+
+
+def cloud(account: Rehearsal) -> Cloud:
+    return account.store.read()
+
+
+def kubeconfig_in_the_state(account: Rehearsal) -> str:
+    [provider] = [one for one in resources(account) if one["type"] == PROVIDER]
+    content: str = json.loads(provider["inputs"]["kubeconfig"]["plaintext"])
+    return content
+
+
+def resources(account: Rehearsal) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (account.stack.export_stack().deployment or {}).get("resources", [])
+    return found
+
+
+def works(content: str) -> bool:
+    """Whether the API server takes the credential of a kubeconfig."""
+    try:
+        client.CoreV1Api(config.new_client_from_config_dict(yaml.safe_load(content))).list_node(limit=1)
+    except client.ApiException as error:
+        assert error.status == 401
+        return False
+    return True
+
+
+def revoke(account: Rehearsal) -> Secret:
+    """Let the state's credential be one that the API server refuses; returns its key."""
+    before = kubeconfig_in_the_state(account)
+    assert works(before)
+    Credentials(account.layout).renew()
+    wait_until(lambda: not works(before), "the old credential is refused")
+    return Secret.of_kubeconfig(before)
+
+
+def command(account: Rehearsal, *arguments: str) -> str:
+    """A command of the engine as people type it, with the preview that the Automation API leaves out."""
+    workspace = account.stack.workspace
+    result = workspace.pulumi_command.run(
+        [*arguments, "--yes", "--stack", STACK, "--color", "never"], workspace.work_dir, workspace.env_vars
+    )
+    return result.stdout + result.stderr
+
+
+def refused(account: Rehearsal, *arguments: str) -> str:
+    with pytest.raises(automation.CommandError) as refusal:
+        command(account, *arguments)
+    return str(refusal.value)
+
+
+def test_a_network_whose_addresses_overlap_is_refused_and_nothing_is_made(account: Rehearsal) -> None:
+    account.store.add_network("10.0.0.0/16", THEIRS)
+    before = cloud(account)
+    edit(account.layout, create={**EXISTING, "serviceCidr": "10.0.240.0/20"})
+    with pytest.raises(automation.CommandError) as refusal:
+        account.stack.preview()
+    said = str(refusal.value)
+    assert "cluster.create.serviceCidr is 10.0.240.0/20, which overlaps with 10.0.0.0/16 of VPC vpc-" in said
+    assert "Traceback" not in said
+    assert cloud(account) == before
+
+
+def steps(events: list[automation.EngineEvent]) -> list[tuple[OpType, str]]:
+    """What was done to resources of which types, in that order."""
+    ended = [event.res_outputs_event.metadata for event in events if event.res_outputs_event]
+    return [(OpType(one.op), one.type) for one in ended]
+
+
+def test_a_cluster_from_nothing_serves_and_a_second_preview_is_empty(created: Rehearsal, shown: Shown) -> None:
+    cluster = cloud(created).cluster
+    assert cluster and cluster.deletion_protection
+    assert created.outputs().cluster_id == cluster.cluster_id
+    assert [step for step in check_stack(created.outputs(), created.api) if not step.ok] == []
+    assert set(created.stack.preview().change_summary) == {OpType.SAME}
+
+    made = [one.type for one in cloud(created).resources.values() if one.outputs]
+    assert (made.count(NETWORK), made.count(SWITCH), made.count(NODE_POOL)) == (1, 6, 2)
+    assert [one["type"] for one in resources(created) if one.get("protect")].count(CLUSTER) == 1
+    key = Secret.of_kubeconfig(kubeconfig_in_the_state(created))
+    assert key.is_in(json.dumps(resources(created)).encode()), "the search finds what is there"
+    assert shown.in_the_open(created.layout, [key]) == []
+
+
+@pytest.mark.parametrize("arguments", [("destroy",), ("destroy", "--run-program")], ids=" ".join)
+def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(
+    created: Rehearsal, arguments: tuple[str, ...]
+) -> None:
+    before = cloud(created), cluster_leftovers(created.layout, created.api), resources(created)
+    said = refused(created, *arguments)
+    assert "because it is protected" in said
+    assert (cloud(created), cluster_leftovers(created.layout, created.api), resources(created)) == before
+
+
+def test_a_revoked_credential_is_replaced_in_place_by_a_refresh_that_runs_the_program(
+    created: Rehearsal, shown: Shown
+) -> None:
+    ids = {one["urn"]: one.get("id") for one in resources(created)}
+    old = revoke(created)
+    said = refused(created, "refresh")
+    assert "the server has asked for the client to provide credentials" in said
+
+    command(created, "refresh", "--run-program")
+    assert works(kubeconfig_in_the_state(created))
+    assert {one["urn"]: one.get("id") for one in resources(created)} == ids
+    assert shown.in_the_open(created.layout, [old]) == []
+
+
+def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
+    created: Rehearsal, shown: Shown
+) -> None:
+    edit(created.layout, create=FROM_NOTHING, apiEndpoint="intranet", temporaryCredential="60m")
+    events: list[automation.EngineEvent] = []
+    changes = created.stack.up(color="never", on_event=events.append).summary.resource_changes or {}
+    assert changes == {OpType.SAME: changes[OpType.SAME], OpType.UPDATE: 1}
+    assert [type_ for op, type_ in steps(events) if op == OpType.UPDATE] == [PROVIDER]
+
+    server = created.outputs().api_server
+    assert server == f"https://{created.layout.intranet_address}:6443"
+    content = kubeconfig_in_the_state(created)
+    assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == server
+    assert works(content)
+    assert shown.in_the_open(created.layout, [Secret.of_kubeconfig(content)]) == []
+
+
+def test_unprotected_and_with_a_revoked_credential_all_goes_in_order(created: Rehearsal, shown: Shown) -> None:
+    theirs = {"cloud resource vsw-nodes", "cloud resource vsw-pods"}
+    edit(created.layout, create={**FROM_NOTHING, "deletionProtection": False})
+    created.up()
+    old = revoke(created)
+
+    events: list[automation.EngineEvent] = []
+    created.stack.destroy(color="never", run_program=True, on_event=events.append)
+    order = [type_ for op, type_ in steps(events) if op == OpType.DELETE]
+
+    def at(type_: str) -> tuple[int, int]:
+        places = [index for index, one in enumerate(order) if one == type_]
+        return places[0], places[-1]
+
+    in_it = [index for index, type_ in enumerate(order) if type_.startswith("kubernetes:")]
+    assert max(in_it) < at(NODE_POOL)[1] < at(CLUSTER)[0]
+    assert at(CLUSTER)[1] < at(SWITCH)[0]
+    assert at(SWITCH)[1] < at(NETWORK)[0]
+    assert cloud(created).cluster is None
+    left = set(cluster_leftovers(created.layout, created.api))
+    assert theirs <= left
+    assert len(left) == 3, "those and their VPC"
+    assert shown.in_the_open(created.layout, [old]) == []

@@ -1,0 +1,308 @@
+"""A cluster from nothing at the simulated vendor: networks, the cluster, its credentials, and their deletion."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pulumi_alicloud as alicloud
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, PROMETHEUS, SWITCH, CloudStore
+from rehearsal.certificates import CertificateAuthority
+from rehearsal.credentials import Credentials
+from rehearsal.layout import Layout
+from tests.unit.test_alicloud_protocol import ADDRESS, INSTANCE, REGION, Engine, sdk_keys, values
+
+ZONES = ("cn-beijing-h", "cn-beijing-k")
+CREDENTIAL = "alicloud:cs/getClusterCredential:getClusterCredential"
+MANAGED = "alicloud:cs/getManagedKubernetesClusters:getManagedKubernetesClusters"
+SWITCHES, NETWORKS = "alicloud:vpc/getSwitches:getSwitches", "alicloud:vpc/getNetworks:getNetworks"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """Of an account without a cluster."""
+    layout = Layout(tmp_path)
+    layout.control_plane.mkdir(parents=True)
+    CertificateAuthority("rehearsal").pair.write(layout.control_plane, "ca")
+    Credentials(layout).renew()
+    CloudStore(layout.store).create(cluster_id=None, region=REGION, version="1.36.3-aliyun.1")
+    layout.prometheus_api_url.write_text(ADDRESS)
+    return layout
+
+
+@pytest.fixture
+def engine(layout: Layout) -> Iterator[Engine]:
+    engine = Engine(layout)
+    engine.configure()
+    yield engine
+    engine.close()
+
+
+def network(engine: Engine) -> tuple[str, list[str], list[str]]:
+    """A VPC, and vSwitches for nodes and for pods in two zones."""
+    vpc, _ = engine.create(NETWORK, {"vpcName": "v", "cidrBlock": "10.0.0.0/16"})
+    blocks = ("10.0.0.0/20", "10.0.16.0/20"), ("10.0.64.0/18", "10.0.128.0/18")
+    nodes, pods = (
+        [
+            engine.create(SWITCH, {"vpcId": vpc, "zoneId": zone, "cidrBlock": block})[0]
+            for zone, block in zip(ZONES, of_kind, strict=True)
+        ]
+        for of_kind in blocks
+    )
+    return vpc, nodes, pods
+
+
+def inputs_of(nodes: list[str], pods: list[str], **changes: Any) -> dict[str, Any]:
+    return {
+        "name": "gpus",
+        "clusterSpec": "ack.pro.small",
+        "vswitchIds": nodes,
+        "podVswitchIds": pods,
+        "addons": [{"name": "terway-eniip"}],
+        "serviceCidr": "172.21.0.0/20",
+        "skipSetCertificateAuthority": True,
+        **changes,
+    }
+
+
+def cluster(engine: Engine, **changes: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A cluster in a network of its own: its id, its inputs and its state."""
+    _, nodes, pods = network(engine)
+    inputs = inputs_of(nodes, pods, **changes)
+    identity, state = engine.create(CLUSTER, inputs)
+    return identity, inputs, state
+
+
+def refused(engine: Engine, token: str, inputs: dict[str, Any]) -> str:
+    with pytest.raises(grpc.RpcError) as refusal:
+        engine.create(token, inputs)
+    return str(refusal.value)
+
+
+def test_an_empty_account_has_no_cluster_and_no_credential(engine: Engine) -> None:
+    assert engine.invoke("alicloud:cs/getClusters:getClusters")["clusters"] == []
+    assert engine.invoke(MANAGED, enableDetails=True)["clusters"] == []
+    with pytest.raises(grpc.RpcError, match="ErrorClusterNotFound"):
+        engine.invoke(CREDENTIAL, clusterId="c1")
+
+
+def test_a_created_cluster_is_told_as_an_adopted_one_is(engine: Engine, layout: Layout) -> None:
+    identity, inputs, state = cluster(engine)
+    [found] = engine.invoke("alicloud:cs/getClusters:getClusters", ids=[identity])["clusters"]
+    told = {name: found[name] for name in ("clusterName", "state", "regionId", "vpcId", "vswitchIds", "currentVersion")}
+    assert told == {
+        "clusterName": "gpus",
+        "state": "running",
+        "regionId": REGION,
+        "vpcId": state["vpcId"],
+        "vswitchIds": inputs["vswitchIds"],
+        "currentVersion": "1.36.3-aliyun.1",
+    }
+    [managed] = engine.invoke(MANAGED, ids=[identity], enableDetails=True)["clusters"]
+    assert managed.keys() == sdk_keys(alicloud.cs.outputs.GetManagedKubernetesClustersClusterResult)
+    assert managed["connections"] == state["connections"]
+    assert managed["connections"][0].keys() == sdk_keys(
+        alicloud.cs.outputs.GetManagedKubernetesClustersClusterConnectionResult
+    )
+    assert engine.invoke(CREDENTIAL, clusterId=identity)["kubeConfig"] == layout.kubeconfig.read_text()
+
+
+def test_the_administrators_key_is_in_the_state_unless_it_is_kept_out(engine: Engine, layout: Layout) -> None:
+    identity, inputs, state = cluster(engine)
+    assert state["certificateAuthorities"] == []
+    engine.delete(CLUSTER, identity)
+    key = yaml.safe_load(layout.kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
+    _, state = engine.create(CLUSTER, {**inputs, "skipSetCertificateAuthority": False})
+    assert state["certificateAuthorities"][0]["clientKey"] == key
+
+
+def test_a_preview_knows_the_version_that_is_asked_for(engine: Engine) -> None:
+    inputs = inputs_of(["vsw-1"], ["vsw-2"], version="1.35.2-aliyun.1")
+    _, state = engine.create(CLUSTER, inputs, preview=True)
+    assert state["version"] == "1.35.2-aliyun.1"
+    assert engine.store.read().cluster is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # As the real servers were seen to: pulumi-alicloud's issue 1027.
+        ({"podVswitchIds": []}, "InvalidPodVswitchIds"),
+        ({"addons": []}, "EmptyCIDR"),
+        ({"serviceCidr": "10.0.240.0/20"}, "InvalidServiceCidr: 10.0.240.0/20 overlaps with the VPC's 10.0.0.0/16"),
+        ({"vswitchIds": ["vsw-gone"]}, "InvalidVSwitchId.NotFound: the vSwitch vsw-gone does not exist"),
+    ],
+    ids=["no vSwitch for pods", "no Terway", "overlap", "no such vSwitch"],
+)
+def test_a_cluster_whose_network_does_not_fit_is_refused(engine: Engine, changes: dict[str, Any], reason: str) -> None:
+    _, nodes, pods = network(engine)
+    assert reason in refused(engine, CLUSTER, inputs_of(nodes, pods, **changes))
+    assert engine.store.read().cluster is None
+
+
+def test_pods_need_nodes_in_their_zone(engine: Engine) -> None:
+    _, nodes, pods = network(engine)
+    assert "no vSwitch of the nodes is in zone cn-beijing-k" in refused(engine, CLUSTER, inputs_of(nodes[:1], pods))
+
+
+def test_there_is_one_control_plane(engine: Engine) -> None:
+    identity, inputs, _ = cluster(engine)
+    assert f"cluster {identity} stands on it" in refused(engine, CLUSTER, inputs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"vpcId": "vpc-gone"}, "InvalidVpcId.NotFound"),
+        ({"zoneId": "cn-hangzhou-h"}, "InvalidZoneId.NotFound: cn-beijing has no zone cn-hangzhou-h"),
+        ({"cidrBlock": "10.1.0.0/20"}, "InvalidCidrBlock: 10.1.0.0/20 is no block"),
+        ({"cidrBlock": "10.0.0.0/30"}, "InvalidCidrBlock: 10.0.0.0/30 is no block"),
+        ({"cidrBlock": "10.0.8.0/21"}, "InvalidCidrBlock.Overlapped: 10.0.8.0/21 overlaps"),
+        ({"cidrBlock": "nope"}, "InvalidCidrBlock: 'nope' is no CIDR block"),
+    ],
+    ids=str,
+)
+def test_a_vswitch_that_does_not_fit_is_refused(engine: Engine, changes: dict[str, Any], reason: str) -> None:
+    vpc, *_ = network(engine)
+    given = {"vpcId": vpc, "zoneId": ZONES[0], "cidrBlock": "10.0.48.0/20", **changes}
+    assert reason in refused(engine, SWITCH, given)
+
+
+def test_a_protected_cluster_is_not_deleted_until_it_is_unprotected(engine: Engine) -> None:
+    identity, inputs, state = cluster(engine, deletionProtection=True)
+    with pytest.raises(grpc.RpcError, match="ErrorDeletionProtection"):
+        engine.delete(CLUSTER, identity)
+    assert engine.read(CLUSTER, identity).id == identity
+    engine.update(CLUSTER, identity, state, {**inputs, "deletionProtection": False})
+    engine.delete(CLUSTER, identity)
+    assert engine.read(CLUSTER, identity).id == ""
+
+
+def test_a_network_goes_only_when_nothing_is_in_it(engine: Engine) -> None:
+    identity, inputs, state = cluster(engine)
+    [node_vswitch, *_], [pod_vswitch, *_], vpc = inputs["vswitchIds"], inputs["podVswitchIds"], state["vpcId"]
+    for vswitch in (node_vswitch, pod_vswitch):
+        with pytest.raises(grpc.RpcError, match=f"DependencyViolation: the vSwitch {vswitch} is used by"):
+            engine.delete(SWITCH, vswitch)
+    engine.delete(CLUSTER, identity)
+    with pytest.raises(grpc.RpcError, match=f"DependencyViolation.VSwitch: the VPC {vpc} has vSwitches"):
+        engine.delete(NETWORK, vpc)
+    for vswitch in (*inputs["vswitchIds"], *inputs["podVswitchIds"]):
+        engine.delete(SWITCH, vswitch)
+    engine.delete(NETWORK, vpc)
+    assert engine.store.read().resources == {}
+
+
+def test_a_vswitch_with_nodes_in_it_stays(engine: Engine) -> None:
+    identity, *_ = cluster(engine)
+    pool = {"clusterId": identity, "nodePoolName": "cpu", "instanceTypes": ["ecs.g7.xlarge"], "desiredSize": "2"}
+    extra, _ = engine.create(SWITCH, {"vpcId": network_of(engine), "zoneId": ZONES[0], "cidrBlock": "10.0.48.0/20"})
+    engine.create(NODE_POOL, {**pool, "vswitchIds": [extra]})
+    with pytest.raises(grpc.RpcError, match="is used by a NodePool"):
+        engine.delete(SWITCH, extra)
+
+
+def network_of(engine: Engine) -> str:
+    [vpc] = engine.invoke(NETWORKS)["ids"]
+    return str(vpc)
+
+
+def test_what_the_vendor_has_of_a_cluster_goes_with_it(engine: Engine) -> None:
+    identity, _, _ = cluster(engine)
+    engine.create(
+        NODE_POOL,
+        {"clusterId": identity, "nodePoolName": "cpu", "instanceTypes": ["ecs.g7.xlarge"], "desiredSize": "1"},
+    )
+    engine.create(PROMETHEUS, {**INSTANCE, "clusterId": identity})
+    engine.delete(CLUSTER, identity)
+    assert {one.type for one in engine.store.read().resources.values()} == {NETWORK, SWITCH}
+
+
+def test_a_refresh_sees_a_new_version_and_a_second_update_keeps_it(engine: Engine) -> None:
+    identity, inputs, state = cluster(engine)
+    newer = engine.update(CLUSTER, identity, state, {**inputs, "version": "1.37.1-aliyun.1"})
+    assert newer["version"] == values(engine.read(CLUSTER, identity).properties)["version"] == "1.37.1-aliyun.1"
+    assert engine.update(CLUSTER, identity, newer, inputs)["version"] == "1.37.1-aliyun.1"
+
+
+def test_networks_and_vswitches_are_told_as_the_sdk_takes_them(engine: Engine) -> None:
+    vpc, nodes, pods = network(engine)
+    engine.store.add_network("192.168.0.0/16", {"vsw-theirs": ("cn-beijing-h", "192.168.0.0/20")})
+    [found] = engine.invoke(SWITCHES, ids=[nodes[0]])["vswitches"]
+    assert found.keys() == sdk_keys(alicloud.vpc.outputs.GetSwitchesVswitchResult)
+    assert (found["vpcId"], found["zoneId"], found["cidrBlock"]) == (vpc, "cn-beijing-h", "10.0.0.0/20")
+    assert set(engine.invoke(SWITCHES, vpcId=vpc)["ids"]) == {*nodes, *pods}
+    [told] = engine.invoke(NETWORKS, ids=[vpc])["vpcs"]
+    assert told.keys() == sdk_keys(alicloud.vpc.outputs.GetNetworksVpcResult)
+    assert set(told["vswitchIds"]) == {*nodes, *pods}
+    assert len(engine.invoke(NETWORKS)["ids"]) == 2
+
+
+def test_without_a_public_address_the_kubeconfig_leads_into_the_vpc(engine: Engine, layout: Layout) -> None:
+    identity, _, state = cluster(engine, slbInternetEnabled=False)
+    intranet = f"https://{layout.intranet_address}:6443"
+    assert (state["connections"][0]["apiServerInternet"], state["connections"][0]["apiServerIntranet"]) == (
+        "",
+        intranet,
+    )
+    content = yaml.safe_load(engine.invoke(CREDENTIAL, clusterId=identity)["kubeConfig"])
+    assert content["clusters"][0]["cluster"]["server"] == intranet
+
+
+def certificate(content: str) -> x509.Certificate:
+    user = yaml.safe_load(content)["users"][0]["user"]
+    return x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
+
+
+def test_a_temporary_credential_is_another_one_each_time_and_ends_when_it_says(engine: Engine) -> None:
+    identity, _, _ = cluster(engine)
+    first, second = (engine.invoke(CREDENTIAL, clusterId=identity, temporaryDurationMinutes=15) for _ in range(2))
+    assert first["kubeConfig"] != second["kubeConfig"]
+    ends = certificate(second["kubeConfig"]).not_valid_after_utc
+    assert abs(ends - datetime.datetime.fromisoformat(second["expiration"])) <= datetime.timedelta(seconds=2)
+    left = ends - datetime.datetime.now(datetime.UTC)
+    assert datetime.timedelta(minutes=10) < left <= datetime.timedelta(minutes=15)
+
+
+@pytest.mark.parametrize("minutes", [14, 4321])
+def test_a_temporary_credential_has_the_vendors_limits(engine: Engine, minutes: int) -> None:
+    identity, _, _ = cluster(engine)
+    with pytest.raises(grpc.RpcError, match="InvalidParameter: temporary_duration_minutes"):
+        engine.invoke(CREDENTIAL, clusterId=identity, temporaryDurationMinutes=minutes)
+
+
+def test_a_revoked_credential_is_of_an_authority_that_is_trusted_no_more(layout: Layout) -> None:
+    credentials, before = Credentials(layout), layout.kubeconfig.read_text()
+
+    def trusted(content: str) -> bool:
+        for authority in x509.load_pem_x509_certificates(layout.client_authorities.read_bytes()):
+            with contextlib.suppress(ValueError, InvalidSignature):
+                certificate(content).verify_directly_issued_by(authority)
+                return True
+        return False
+
+    assert trusted(before)
+    temporary = credentials.temporary(datetime.timedelta(minutes=15))
+    assert trusted(temporary)
+    credentials.renew()
+    assert [trusted(one) for one in (before, temporary, layout.kubeconfig.read_text())] == [False, False, True]
+    assert layout.kubeconfig.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_credential_leads_to_a_cluster_that_is_gone(engine: Engine, layout: Layout) -> None:
+    before = layout.kubeconfig.read_text()
+    identity, _, _ = cluster(engine)
+    engine.delete(CLUSTER, identity)
+    assert layout.kubeconfig.read_text() != before
+    with pytest.raises(grpc.RpcError, match="ErrorClusterNotFound"):
+        engine.invoke(CREDENTIAL, clusterId=identity)

@@ -1,0 +1,239 @@
+"""A cluster that the program makes: what is registered, in which order, and what is refused before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_alicloud as alicloud
+import pytest
+
+from autoscaling.settings.model import Cluster, ClusterCreation
+from components.cluster import AckCluster, AckClusterArgs
+from tests.unit.program import Recorder, run
+
+CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
+POOL = "alicloud:cs/nodePool:NodePool"
+NETWORK, SWITCH = "alicloud:vpc/network:Network", "alicloud:vpc/switch:Switch"
+PROVIDER = "pulumi:providers:kubernetes"
+ZONES = ["cn-hangzhou-h", "cn-hangzhou-i", "cn-hangzhou-j"]
+CONNECTIONS = [{"apiServerInternet": "https://203.0.113.7:6443", "apiServerIntranet": "https://10.0.0.9:6443"}]
+REAL_KUBECONFIG = "clusters: [{name: c, cluster: {server: 'https://203.0.113.7:6443'}}]\n"
+VSWITCHES = {
+    "vsw-h": ("vpc-1", "cn-hangzhou-h", "10.0.0.0/20"),
+    "vsw-i": ("vpc-1", "cn-hangzhou-i", "10.0.16.0/20"),
+    "vsw-pods-h": ("vpc-1", "cn-hangzhou-h", "10.1.0.0/18"),
+    "vsw-pods-i": ("vpc-1", "cn-hangzhou-i", "10.1.64.0/18"),
+    "vsw-elsewhere": ("vpc-2", "cn-hangzhou-h", "192.168.0.0/20"),
+}
+VPCS = {"vpc-1": ["10.0.0.0/16", "10.1.0.0/16"], "vpc-2": ["192.168.0.0/16"]}
+EXISTING = {"vswitchIds": ["vsw-h", "vsw-i"], "podVswitchIds": ["vsw-pods-h", "vsw-pods-i"]}
+
+
+def program(create: Mapping[str, Any], seen: dict[str, Any] | None = None, **cluster: Any) -> Any:
+    settings = Cluster.model_validate({"create": create, **cluster})
+
+    async def unchanged(kubeconfig: str) -> str:
+        if seen is not None:
+            seen["preflight"] = kubeconfig
+        return kubeconfig
+
+    def body() -> None:
+        args = AckClusterArgs.of(settings, "cn-hangzhou", unchanged)
+        account = alicloud.Provider("account", region="cn-hangzhou")
+        made = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
+        pulumi.export("clusterId", made.cluster_id)
+        pulumi.export("apiServer", made.api_server)
+        pulumi.export("vswitchIds", made.vswitch_ids)
+
+    return body
+
+
+def created(
+    create: Mapping[str, Any] | None = None, *, cluster: Mapping[str, Any] | None = None, **more: Any
+) -> Recorder:
+    recorder = Recorder(**{"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG, **more})
+    return run(recorder, program(create or {"zones": ZONES}, **(cluster or {})))
+
+
+def in_existing(**more: Any) -> Recorder:
+    create = {**EXISTING, **more.pop("create", {})}
+    return created(create, **{"vswitches": VSWITCHES, "vpcs": VPCS, **more})
+
+
+def test_the_network_comes_first_then_the_cluster_then_its_cpu_nodes_then_the_way_in() -> None:
+    recorder = created()
+    network, cluster, provider = (recorder.one(one) for one in (NETWORK, CLUSTER, PROVIDER))
+    system = recorder.one(POOL)
+    switches = recorder.of_type(SWITCH)
+    assert len(switches) == 6
+    assert all(network.urn in recorder.comes_after(one) for one in switches)
+    assert {one.urn for one in switches} <= recorder.comes_after(cluster)
+    assert cluster.urn in recorder.comes_after(system)
+    assert {system.urn, cluster.urn} <= recorder.comes_after(provider)
+
+
+def test_each_zone_has_a_vswitch_for_nodes_and_one_for_pods() -> None:
+    recorder = created()
+    assert recorder.one(NETWORK).inputs == {"vpcName": "ackgpu", "cidrBlock": "10.0.0.0/16"}
+    found = {(one.inputs["zoneId"], one.inputs["cidrBlock"]) for one in recorder.of_type(SWITCH)}
+    assert found == {
+        *(("cn-hangzhou-h", block) for block in ("10.0.0.0/20", "10.0.64.0/18")),
+        *(("cn-hangzhou-i", block) for block in ("10.0.16.0/20", "10.0.128.0/18")),
+        *(("cn-hangzhou-j", block) for block in ("10.0.32.0/20", "10.0.192.0/18")),
+    }
+
+
+def test_the_cluster_has_terway_and_what_the_settings_say() -> None:
+    inputs = created({"zones": ZONES, "name": "gpus", "version": "1.35.2-aliyun.1"}).one(CLUSTER).inputs
+    assert inputs == {
+        "name": "gpus",
+        "clusterSpec": "ack.pro.small",
+        "version": "1.35.2-aliyun.1",
+        "vswitchIds": [f"cluster-nodes-{zone}-id" for zone in ZONES],
+        "podVswitchIds": [f"cluster-pods-{zone}-id" for zone in ZONES],
+        "serviceCidr": "172.21.0.0/20",
+        "addons": [{"name": "terway-eniip"}],
+        "newNatGateway": True,
+        "slbInternetEnabled": True,
+        "deletionProtection": True,
+        "skipSetCertificateAuthority": True,
+    }
+
+
+def test_a_created_clusters_nodes_and_gpu_nodes_share_its_vswitches() -> None:
+    recorder = created({"zones": ZONES, "systemPool": {"instanceTypes": ["ecs.g8i.xlarge"], "size": 3}})
+    nodes = [f"cluster-nodes-{zone}-id" for zone in ZONES]
+    assert recorder.outputs["vswitchIds"] == nodes
+    inputs = recorder.one(POOL).inputs
+    assert (inputs["nodePoolName"], inputs["desiredSize"], inputs["instanceTypes"]) == (
+        "system",
+        "3",
+        ["ecs.g8i.xlarge"],
+    )
+    assert inputs["vswitchIds"] == nodes
+
+
+@pytest.mark.parametrize("protection", [True, False])
+def test_pulumi_protects_the_cluster_and_its_network_as_ack_does(protection: bool) -> None:
+    recorder = created({"zones": ZONES, "deletionProtection": protection})
+    assert recorder.one(CLUSTER).inputs["deletionProtection"] is protection
+    assert {one.protect for type_ in (CLUSTER, NETWORK, SWITCH) for one in recorder.of_type(type_)} == {protection}
+    assert recorder.one(POOL).protect is False
+
+
+def test_what_counts_at_creation_only_is_no_change_later() -> None:
+    assert set(created().one(CLUSTER).ignore_changes) == {"addons", "newNatGateway", "slbInternetEnabled"}
+
+
+def test_a_preview_of_a_cluster_that_is_not_there_yet_asks_it_nothing() -> None:
+    seen: dict[str, Any] = {}
+    recorder = Recorder(preview=True, connections=CONNECTIONS)
+    run(recorder, program({"zones": ZONES}, seen))
+    assert seen == {}
+    assert recorder.calls == []
+    assert len(recorder.of_type(SWITCH)) == 6
+
+
+def test_up_looks_into_the_new_cluster_before_it_tells_its_id() -> None:
+    seen: dict[str, Any] = {}
+    recorder = Recorder(connections=CONNECTIONS, kubeconfig=REAL_KUBECONFIG)
+    run(recorder, program({"zones": ZONES}, seen))
+    assert seen == {"preflight": REAL_KUBECONFIG}
+    assert recorder.outputs["clusterId"] == "cluster-ack-id"
+    assert recorder.one(PROVIDER).inputs["clusterIdentifier"] == "cluster-ack-id"
+
+
+def test_a_new_cluster_must_serve_the_api_too() -> None:
+    with pytest.raises(
+        pulumi.RunError, match=r"cluster cluster-ack-id runs Kubernetes 1\.22\.3-aliyun\.1, and autoscaling/v2"
+    ):
+        created(cluster_version="1.22.3-aliyun.1")
+
+
+def test_one_for_the_intranet_gets_no_public_address_and_is_reached_there() -> None:
+    recorder = created(cluster={"apiEndpoint": "intranet"})
+    assert recorder.one(CLUSTER).inputs["slbInternetEnabled"] is False
+    assert recorder.outputs["apiServer"] == "https://10.0.0.9:6443"
+
+
+def test_an_existing_network_is_used_and_nothing_of_it_is_made() -> None:
+    recorder = in_existing()
+    assert recorder.of_type(NETWORK) == recorder.of_type(SWITCH) == []
+    inputs = recorder.one(CLUSTER).inputs
+    assert (inputs["vswitchIds"], inputs["podVswitchIds"]) == (EXISTING["vswitchIds"], EXISTING["podVswitchIds"])
+    assert inputs["newNatGateway"] is False
+    assert recorder.outputs["vswitchIds"] == EXISTING["vswitchIds"]
+
+
+@pytest.mark.parametrize(
+    ("create", "told"),
+    [
+        (
+            {"serviceCidr": "10.1.16.0/20"},
+            "serviceCidr is 10.1.16.0/20, which overlaps with 10.1.0.0/16 of VPC vpc-1: choose",
+        ),
+        ({"vswitchIds": ["vsw-gone"]}, "vswitchIds has vsw-gone, and the account has no such vSwitch in cn-hangzhou"),
+        (
+            {"vswitchIds": ["vsw-h", "vsw-elsewhere"]},
+            "vSwitch vsw-h is in vpc-1, and vsw-elsewhere in vpc-2: name vSwitches of one VPC",
+        ),
+        (
+            {"podVswitchIds": ["vsw-pods-h"]},
+            "vswitchIds has vsw-i in zone cn-hangzhou-i, and podVswitchIds has none there",
+        ),
+        (
+            {"vswitchIds": ["vsw-h"]},
+            "podVswitchIds has vsw-pods-i in zone cn-hangzhou-i, and vswitchIds has none there",
+        ),
+    ],
+    ids=["overlap", "gone", "two VPCs", "no pods' zone", "no nodes' zone"],
+)
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_network_that_does_not_fit_is_refused_and_nothing_is_made(
+    create: dict[str, Any], told: str, preview: bool
+) -> None:
+    recorder = Recorder(preview=preview, vswitches=VSWITCHES, vpcs=VPCS)
+    with pytest.raises(pulumi.RunError, match=told):
+        run(recorder, program({**EXISTING, **create}))
+    assert recorder.of_type(CLUSTER) == recorder.of_type(POOL) == []
+
+
+def adopted(**cluster: Any) -> Recorder:
+    settings = Cluster.model_validate({"id": "c1", **cluster})
+
+    def body() -> None:
+        account = alicloud.Provider("account", region="cn-hangzhou")
+        args = AckClusterArgs.of(settings, "cn-hangzhou", None)
+        made = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
+        pulumi.export("apiServer", made.api_server)
+
+    return run(Recorder(kubeconfig=REAL_KUBECONFIG, connections=CONNECTIONS), body)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "server"), [("internet", "https://203.0.113.7:6443"), ("intranet", "https://10.0.0.9:6443")]
+)
+def test_an_adopted_cluster_is_reached_by_the_chosen_endpoint(endpoint: str, server: str) -> None:
+    recorder = adopted(apiEndpoint=endpoint)
+    assert recorder.outputs["apiServer"] == server
+    [managed] = [call for call in recorder.calls if "getManagedKubernetesClusters" in call.token]
+    assert managed.args == {"ids": ["c1"], "enableDetails": True}
+
+
+@pytest.mark.parametrize(("duration", "minutes"), [("60m", 60), ("90m30s", 91), ("4320m", 4320)])
+def test_a_temporary_credential_is_asked_for_in_whole_minutes(duration: str, minutes: int) -> None:
+    [asked] = [one for one in adopted(temporaryCredential=duration).calls if "getClusterCredential" in one.token]
+    assert asked.args["temporaryDurationMinutes"] == minutes
+
+
+def test_the_credential_is_the_long_lived_one_by_default() -> None:
+    [asked] = [one for one in adopted().calls if "getClusterCredential" in one.token]
+    assert asked.args == {"clusterId": "c1"}
+
+
+@pytest.mark.parametrize("both", [{}, {"cluster_id": "c1", "create": ClusterCreation(zones=ZONES)}])
+def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a cluster is either adopted by its id or created"):
+        AckClusterArgs(region="cn-hangzhou", **both)

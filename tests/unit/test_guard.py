@@ -1,0 +1,143 @@
+"""Before a platform is destroyed: who else uses it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pulumi import automation
+
+from autoscaling.platform_users import users_of
+from components.cluster_client import UnreachableError
+from operations import guard
+from operations.throwaway import AskError
+
+SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
+OUTPUTS = {"clusterId": "c1", "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
+
+
+def hpa(name: str, stack: str | None, metric: str = SM_UTIL) -> dict[str, Any]:
+    annotations = {"ackgpu/stack": stack} if stack else {}
+    return {
+        "metadata": {"name": f"{name}-hpa", "namespace": "models", "annotations": annotations},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "metrics": [{"type": "Pods", "pods": {"metric": {"name": metric}}}],
+        },
+    }
+
+
+def cpu_hpa(name: str) -> dict[str, Any]:
+    one = hpa(name, None)
+    one["spec"]["metrics"] = [{"type": "Resource", "resource": {"name": "cpu"}}]
+    return one
+
+
+def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
+    found = [
+        hpa("own", "ackgpu/platform"),
+        hpa("theirs", "ackgpu/team"),
+        hpa("on-another-metric", "ackgpu/team", "requests"),
+        hpa("by-hand", None),
+        hpa("of-another-adapter", None, "requests"),
+        cpu_hpa("on-cpu"),
+        {"metadata": {"name": "bare", "namespace": "models"}, "spec": {"scaleTargetRef": {}}},
+    ]
+    assert list(users_of([SM_UTIL], found, "ackgpu/platform")) == [
+        "Deployment models/theirs (HPA models/theirs-hpa of stack ackgpu/team)",
+        "Deployment models/on-another-metric (HPA models/on-another-metric-hpa of stack ackgpu/team)",
+        "Deployment models/by-hand (HPA models/by-hand-hpa of no stack)",
+    ]
+
+
+@dataclass
+class Stack:
+    """As far as the guard asks it."""
+
+    known: dict[str, Any]
+    name: str = "organization/ackgpu/platform"
+    workspace: Any = field(default_factory=lambda: Stack)
+
+    def outputs(self) -> automation.OutputMap:
+        return {name: automation.OutputValue(value, secret=False) for name, value in self.known.items()}
+
+    @staticmethod
+    def project_settings() -> automation.ProjectSettings:
+        return automation.ProjectSettings(name="ackgpu", runtime="python")
+
+
+def guarded(
+    monkeypatch: pytest.MonkeyPatch, found: Sequence[Any] | Exception, outputs: dict[str, Any] | None = None
+) -> None:
+    def autoscalers(_: Any) -> Any:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(guard, "_autoscalers", autoscalers)
+    guard.require_no_users(Stack(OUTPUTS if outputs is None else outputs))  # type: ignore[arg-type]
+
+
+def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(guard.RefusedError) as refused:
+        guarded(monkeypatch, [hpa("a", "ackgpu/team-a"), hpa("b", "ackgpu/team-b"), hpa("own", "ackgpu/platform")])
+    heading, *users = str(refused.value).splitlines()
+    assert heading == "nothing was destroyed, since this platform is in use: destroy or move these first."
+    assert [user.split()[1] for user in users] == ["models/a", "models/b"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnreachableError("refuses the credential (401): get a new kubeconfig"),
+        AskError(["the account has no such cluster."]),
+    ],
+)
+def test_what_cannot_be_told_is_no_yes(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    with pytest.raises(guard.RefusedError, match=f"it can't be told .*{error.args[0][:20]}"):
+        guarded(monkeypatch, error)
+
+
+@pytest.mark.parametrize("outputs", [{}, {"clusterId": "c1", "metrics": []}, {"platform": {"region": "cn-hangzhou"}}])
+def test_a_stack_without_a_platform_of_its_own_is_not_asked_for_users(
+    monkeypatch: pytest.MonkeyPatch, outputs: dict[str, Any]
+) -> None:
+    guarded(monkeypatch, UnreachableError("was asked"), outputs)
+
+
+def test_a_platform_that_nobody_else_uses_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    guarded(monkeypatch, [hpa("own", "ackgpu/platform"), cpu_hpa("other")])
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (automation.StackNotFoundError(automation.CommandResult("", "", 1)), "There is no stack gone"),
+        (guard.RefusedError("in use"), "in use"),
+    ],
+)
+def test_a_refusal_is_a_sentence_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, told: str
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(sys, "argv", ["guard", "--stack", "gone"])
+    monkeypatch.setattr("operations.guard.shutil.which", lambda _: "/bin/pulumi")
+    monkeypatch.setattr("operations.guard.automation.select_stack", refuse)
+    assert guard.main() == 1
+    said = capsys.readouterr().err
+    assert told in said
+    assert "Traceback" not in said
+
+
+def test_without_an_engine_nothing_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["guard", "--stack", "dev"])
+    monkeypatch.setattr("operations.guard.shutil.which", lambda _: None)
+    assert guard.main() == 1
+    assert capsys.readouterr().err.startswith("pulumi is not on PATH")
