@@ -49,6 +49,7 @@ def test_every_section_with_commands_is_run() -> None:
         "By hand on the rehearsal cloud",
         "On ACK",
         "State, lock and secrets",
+        "Changes",
     }
 
 
