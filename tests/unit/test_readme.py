@@ -50,6 +50,7 @@ def test_every_section_with_commands_is_run() -> None:
         "On ACK",
         "Adopting what the guide made",
         "State, lock and secrets",
+        "Changes",
     }
 
 
