@@ -61,13 +61,11 @@ def look_at_account(settings: Settings) -> Account:
     """
     seen: dict[str, Any] = {}
 
+    cluster_args = AckClusterArgs.of(settings.cluster, settings.region, preflight=None)
+
     def program() -> None:
         account = alicloud.Provider("account", region=settings.region)
-        cluster = AckCluster(
-            "cluster",
-            AckClusterArgs.of(settings.cluster, settings.region, None),
-            pulumi.ResourceOptions(providers=[account]),
-        )
+        cluster = AckCluster("cluster", cluster_args, pulumi.ResourceOptions(providers=[account]))
         asked = pulumi.InvokeOutputOptions(provider=account)
         pools = alicloud.cs.get_kubernetes_node_pools_output(
             cluster_id=cluster.cluster_id, node_pool_name=settings.gpu_node_pool.name, opts=asked

@@ -10,6 +10,7 @@ import pulumi_alicloud as alicloud
 
 from autoscaling.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
 from autoscaling.node_labels import DRIVER_LABEL
+from autoscaling.pool_changes import not_reached
 from autoscaling.settings.model import GpuNodePool as GpuNodePoolSettings
 from autoscaling.settings.model import PoolLimits, Spot, SystemDisk
 from autoscaling.taints import Taint
@@ -114,8 +115,20 @@ class GpuNodePool(pulumi.ComponentResource):
                 # The autoscaler owns the number.
                 ignore_changes=["desiredSize"] if args.limits else None,
                 retain_on_delete=args.retain_on_delete,
+                hooks=pulumi.ResourceHookBinding(
+                    before_update=[
+                        pulumi.ResourceHook(
+                            f"{name}-nodes-not-reached", _tell, pulumi.ResourceHookOptions(on_dry_run=True)
+                        )
+                    ]
+                ),
             ),
         )
+
+
+def _tell(args: pulumi.ResourceHookArgs) -> None:
+    for sentence in not_reached(args.old_inputs or {}, args.new_inputs or {}):
+        pulumi.log.warn(sentence)
 
 
 def _labels(args: GpuNodePoolArgs) -> dict[str, str]:

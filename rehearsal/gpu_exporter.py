@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 from autoscaling.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.placeholders import is_pause_image
 from rehearsal.cards import MEMORY_LABEL, asked, pods_on_cards
+from rehearsal.exporter_agent import exporting_nodes
 from rehearsal.inference import MEMORY_USED_MIB, InferenceServers
-from rehearsal.monitoring_agent import exporting_nodes
 from rehearsal.node_pools import MODEL_LABEL
 from rehearsal.watch import Cluster, Object
 

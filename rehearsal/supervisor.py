@@ -26,11 +26,11 @@ from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane import start_control_plane
 from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
 from rehearsal.errors import RehearsalError
+from rehearsal.exporter_agent import ExporterAgent
 from rehearsal.inference import InferenceServers
 from rehearsal.intranet import intranet_endpoint
 from rehearsal.layout import PORTS, Layout
 from rehearsal.load_balancer import LoadBalancers
-from rehearsal.monitoring_agent import MonitoringAgent
 from rehearsal.node_pools import NodePools, kwok_node
 from rehearsal.processes import Processes, require_free_ports, sweep
 from rehearsal.stack_file import rehearsed_settings
@@ -111,7 +111,7 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
         agent = AdapterAgent(layout, tools, cluster, processes)
         stack.push_async_callback(agent.close)
         pools = NodePools(cluster, store, region)
-        monitoring = MonitoringAgent(cluster, store)
+        exporter = ExporterAgent(cluster, store)
 
         async def watch_over() -> None:
             processes.check(but=agent.process_name)
@@ -122,7 +122,7 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         rounds = [
             asyncio.create_task(_repeat(step))
-            for step in (balancers.reconcile, agent.reconcile, pools.reconcile, monitoring.reconcile, watch_over)
+            for step in (balancers.reconcile, agent.reconcile, pools.reconcile, exporter.reconcile, watch_over)
         ]
         stopped = asyncio.create_task(ended.wait())
         layout.ready_file.touch()

@@ -149,6 +149,15 @@ def test_the_size_that_the_autoscaler_chose_is_left_alone(rehearsal: Rehearsal) 
     assert len(nodes(rehearsal)) == 3
 
 
+def test_a_preview_tells_what_living_nodes_keep(rehearsal: Rehearsal) -> None:
+    pool = rehearsal.setting("gpuNodePool")
+    rehearsal.edit(gpuNodePool={**pool, "driverVersion": "570.133.20", "taints": []})
+    told = rehearsal.stack.preview(color="never").stdout
+    rehearsal.edit(gpuNodePool=pool)
+    assert "gpuNodePool: a change of driverVersion, taints reaches new nodes only: drain and remove" in told
+    assert "gpuNodePool.taints: the provider can't empty the list" in told
+
+
 def test_placeholders_without_a_gpu_hold_up_nothing(rehearsal: Rehearsal) -> None:
     rehearsal.edit(gpuNodePool={**rehearsal.setting("gpuNodePool"), "warmGpus": 2})
     replicas(rehearsal, MOST)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoscaling.placeholders import placeholder_limits
+from autoscaling.pool_changes import not_reached
 from autoscaling.settings import parse, warnings
 from components.gpu_node_pool import GpuNodePoolArgs
 from components.warm_capacity import WarmCapacityArgs
@@ -180,3 +181,35 @@ def test_the_args_are_those_of_the_settings() -> None:
     pool = parse(settings({"size": None, "autoscaling": {"max": 4}, "taints": [TEAM], "spot": {}})).gpu_node_pool
     args = GpuNodePoolArgs.of(pool, "c1", own_vswitches=["vsw-own"])
     assert (args.taints, args.spot, args.key_name, args.driver_version) == (pool.taints, pool.spot, None, None)
+
+
+NEW_ONLY = "reaches new nodes only: drain and remove those that are there, and the pool brings new ones."
+OLD: dict[str, Any] = {
+    "labels": [{"key": "ack.node.gpu.schedule", "value": "default"}],
+    "taints": [{"key": "team", "value": "ml", "effect": "NoSchedule"}],
+    "systemDiskSize": 120,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"scalingConfig": {"maxSize": 20}}, []),
+        ({"systemDiskSize": 200, "systemDiskCategory": "cloud_essd"}, ["systemDisk"]),
+        ({"labels": [{"key": "ack.node.gpu.schedule", "value": "cgpu"}], "keyName": "ops"}, ["cardMode", "keyName"]),
+        (
+            {"labels": [*OLD["labels"], {"key": "ack.aliyun.com/nvidia-driver-version", "value": "550.144.03"}]},
+            ["driverVersion"],
+        ),
+        ({"taints": [{**OLD["taints"][0], "value": "web"}]}, ["taints"]),
+    ],
+)
+def test_what_reaches_new_nodes_only_is_told(changes: dict[str, Any], told: list[str]) -> None:
+    sentences = list(not_reached(OLD, OLD | changes))
+    assert sentences == ([f"gpuNodePool: a change of {', '.join(told)} {NEW_ONLY}"] if told else [])
+
+
+def test_taints_that_the_provider_cannot_take_away_are_told() -> None:
+    sentences = list(not_reached(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
+    assert len(sentences) == 2
+    assert sentences[1].startswith("gpuNodePool.taints: the provider can't empty the list")

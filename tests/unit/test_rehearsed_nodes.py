@@ -12,9 +12,9 @@ from prometheus_client.core import Metric
 
 from autoscaling.node_labels import POOL_LABEL
 from rehearsal.alicloud.store import PROMETHEUS, CloudResource, CloudStore, NodePool
+from rehearsal.exporter_agent import ExporterAgent
 from rehearsal.gpu_exporter import GpuCollector
 from rehearsal.inference import InferenceServers
-from rehearsal.monitoring_agent import MonitoringAgent
 from rehearsal.node_pools import NodePools
 from rehearsal.watch import Cluster
 
@@ -91,10 +91,10 @@ class Calls:
         return call
 
 
-def agent(tmp_path: Any, calls: Calls) -> tuple[MonitoringAgent, CloudStore]:
+def agent(tmp_path: Any, calls: Calls) -> tuple[ExporterAgent, CloudStore]:
     store = CloudStore(tmp_path / "cloud.json")
     store.create(cluster_id="c1", region=REGION, version="1.36.3-aliyun.1")
-    return MonitoringAgent(cluster(core=calls, apps=calls), store), store
+    return ExporterAgent(cluster(core=calls, apps=calls), store), store
 
 
 def test_the_exporter_comes_with_prometheus_and_goes_with_it(tmp_path: Any) -> None:

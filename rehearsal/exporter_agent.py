@@ -19,7 +19,7 @@ from rehearsal.watch import Cluster, Object, is_serving
 _LABELS = {"k8s-app": EXPORTER_NAME}
 
 
-class MonitoringAgent:
+class ExporterAgent:
     """Keeps the exporter in the cluster for as long as it has a Prometheus instance."""
 
     def __init__(self, cluster: Cluster, store: CloudStore) -> None:
