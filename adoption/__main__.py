@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from adoption.account import Account, look_at_account
+from adoption.account import look_at_account
 from adoption.effects import effects
 from adoption.engine import owned
-from adoption.findings import Findings, Owned, different, findings
+from adoption.findings import Findings, different, findings
 from adoption.import_files import Thing, import_files, which
 from adoption.live import LiveCluster
 from adoption.part import AdoptionError
@@ -70,48 +70,31 @@ def adopt(stack: str, files: _Files, *, write: bool) -> None:
     Raises:
         AdoptionError: nothing can be adopted; no import file was written.
         SettingsError: the stack's file can't be used.
+        UnreachableError: the cluster does not answer.
     """
     settings = _settings(files.settings)
     have = owned(stack)
     account = look_at_account(settings)
     with connected(account.kubeconfig) as client:
-        _adopt(stack, files, settings, account, LiveCluster(client), have, write=write)
-
-
-def _adopt(
-    stack: str,
-    files: _Files,
-    settings: Settings,
-    account: Account,
-    cluster: LiveCluster,
-    have: Owned,
-    *,
-    write: bool,
-) -> None:
-    found = findings(settings, account, cluster.look(settings), have)
-    print(*found.lines(), sep="\n", flush=True)
-    if not found.things:
-        _tell_nothing(found)
-        return
-    if found.part.problems:
-        raise AdoptionError("\n".join(["", "What can't be adopted as it is:", *found.part.problems]))
-    before = files.settings.read_text("utf-8-sig")
-    after = with_settings(before, different(found.part.settings, settings))
-    files.output.mkdir(parents=True)
-    files.draft.write_text(after, encoding="utf-8")
-    _check(files.draft)
-    plan = preview(stack, files.draft)
-    _refuse_losses(plan)
-    notes = [*found.part.notes, *_effects(plan, found.things, cluster)]
-    if notes:
-        print("", "What `pulumi up` would change:", *notes, sep="\n")
+        cluster = LiveCluster(client)
+        found = findings(settings, account, cluster.look(settings), have)
+        print(*found.lines(), sep="\n", flush=True)
+        _require_something(found)
+        before = files.settings.read_text("utf-8-sig")
+        after = with_settings(before, different(found.part.settings, settings))
+        if not found.things and before == after:
+            print("", "All that was found is in the stack already.", sep="\n")
+            return
+        files.output.mkdir(parents=True)
+        files.draft.write_text(after, encoding="utf-8")
+        _check(files.draft)
+        imports = _imports(stack, files, found, cluster) if found.things else []
     if before != after:
         print("", f"The settings that keep it, {_shown(files.draft)}:", *_difference(files, before, after), sep="\n")
         if write:
             _replace(files.settings, after)
-    names = _write_imports(files.output, plan, found.things)
     taken = write or before == after
-    print("", "Next:", *_next(files, names, stack, taken=taken), sep="\n")
+    print("", "Next:", *_next(files, imports, stack, taken=taken), sep="\n")
 
 
 def _settings(path: Path) -> Settings:
@@ -125,15 +108,24 @@ def _settings(path: Path) -> Settings:
     return settings
 
 
-def _tell_nothing(found: Findings) -> None:
+def _require_something(found: Findings) -> None:
     if not found.found and not found.owned:
         raise AdoptionError(
             "Nothing of this stack is there yet under the names of its settings: set those that are meant, or let "
             "`pulumi up` make it."
         )
     if found.part.problems:
-        raise AdoptionError("\n".join(found.part.problems))
-    print("", "All that was found and can be imported is in the stack already.", sep="\n")
+        raise AdoptionError("\n".join(["", "What can't be adopted as it is:", *found.part.problems]))
+
+
+def _imports(stack: str, files: _Files, found: Findings, cluster: LiveCluster) -> list[str]:
+    """Write the import files, and tell what comes after them; returns their names."""
+    plan = preview(stack, files.draft)
+    _refuse_losses(plan)
+    notes = [*found.part.notes, *_effects(plan, found.things, cluster)]
+    if notes:
+        print("", "What `pulumi up` would change:", *notes, sep="\n")
+    return _write_imports(files.output, plan, found.things)
 
 
 def _check(draft: Path) -> None:
@@ -167,10 +159,8 @@ def _effects(plan: Plan, things: Mapping[tuple[str, ...], Thing], cluster: LiveC
 
 
 def _difference(files: _Files, before: str, after: str) -> Iterator[str]:
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), files.settings.name, _shown(files.draft), lineterm="", n=2
-    )
-    return (line for line in lines)
+    names = files.settings.name, _shown(files.draft)
+    return difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=2)
 
 
 def _write_imports(output: Path, plan: Plan, things: Mapping[tuple[str, ...], Thing]) -> list[str]:

@@ -61,9 +61,11 @@ def look_at_account(settings: Settings) -> Account:
     """
     seen: dict[str, Any] = {}
 
+    cluster_args = AckClusterArgs.of(settings.cluster, settings.region, preflight=None)
+
     def program() -> None:
         account = alicloud.Provider("account", region=settings.region)
-        cluster = AckCluster("cluster", _cluster_args(settings), pulumi.ResourceOptions(providers=[account]))
+        cluster = AckCluster("cluster", cluster_args, pulumi.ResourceOptions(providers=[account]))
         asked = pulumi.InvokeOutputOptions(provider=account)
         pools = alicloud.cs.get_kubernetes_node_pools_output(
             cluster_id=cluster.cluster_id, node_pool_name=settings.gpu_node_pool.name, opts=asked
@@ -91,14 +93,6 @@ def look_at_account(settings: Settings) -> Account:
         vswitch_ids=seen["vswitch_ids"],
         prometheus=next((one.http_api_intra_url for one in seen["prometheus"] if one.cluster_id == cluster_id), None),
         pools=[_pool(one) for one in seen["pools"] if one.node_pool_name == name],
-    )
-
-
-def _cluster_args(settings: Settings) -> AckClusterArgs:
-    return AckClusterArgs(
-        cluster_id=str(settings.cluster.id),
-        region=settings.region,
-        autoscaling_api=settings.cluster.autoscaling_api,
     )
 
 

@@ -11,7 +11,7 @@ from adoption.live import Object
 _TAKEN_OVER = ("kubectl", "before-first-apply")
 """Field managers whose fields the Kubernetes provider takes over, and takes away where the program has none."""
 
-_ALLOCATED = re.compile(r"^spec\.(clusterIPs?|healthCheckNodePort|ports\[\d+\]\.nodePort)$")
+_ALLOCATED = re.compile(r"^spec\.(clusterIP|clusterIPs(\[\d+\])?|healthCheckNodePort|ports\[\d+\]\.nodePort)$")
 """Fields of a Service that Kubernetes fills in, for each Service in another way, and keeps."""
 
 _FIRST_PATHS = 4

@@ -9,7 +9,7 @@ from typing import Any
 from adoption.part import Part
 from adoption.secret_names import may_be_secret
 from autoscaling.adapter_rules import RULE_PRESETS, Rule, RulePreset
-from autoscaling.adapter_values import RELIST_INTERVAL, RULES, at, foreign
+from autoscaling.adapter_values import RELIST_INTERVAL, RULES, STACK, at, foreign
 from autoscaling.exposed_name import exposed_name
 from autoscaling.helm_release import HelmRelease
 from autoscaling.settings import Settings
@@ -32,6 +32,12 @@ def of_release(release: HelmRelease, settings: Settings, prometheus: str | None)
         part.problems.append(
             f"release {release.name} is {release.status}: end that first, by `helm rollback {release.name} "
             f"-n {release.namespace}`, or by installing it again."
+        )
+    stack = at(release.values, STACK)
+    if stack:
+        part.notes.append(
+            f"release {release.name} has the name of stack {stack} in it: a stack that still has it would change it "
+            "too."
         )
     part.settings[_KEY, "retainOnDelete"] = True
     _chart(part, release, settings)

@@ -48,6 +48,20 @@ def rules_to_keep(
     ]
 
 
+def with_kept(new_rules: Sequence[Rule], live_rules: Sequence[Rule], kept: Iterable[KeptRule]) -> list[Rule]:
+    """The rules of one run, with each kept one behind the live rules that it comes after.
+
+    So an adapter whose rules would only become fewer is left as it is, where any change would restart it.
+    """
+    rules = list(new_rules)
+    live_names = [exposed_name(rule) for rule in live_rules]
+    for one in kept:
+        before = set(live_names[: live_names.index(one.metric)])
+        places = [index for index, rule in enumerate(rules) if exposed_name(rule) in before]
+        rules.insert(places[-1] + 1 if places else 0, one.rule)
+    return rules
+
+
 def _read(hpa: Mapping[str, Any]) -> Iterator[str]:
     for metric in hpa["spec"].get("metrics") or ():
         for source in _SOURCES:

@@ -104,8 +104,8 @@ def adapter_of_unknown_origin(
         yield (
             f"{' and '.join(registered)} is served by {ADAPTER_SERVICE} already, and this stack has no HPA yet: where "
             f"its own earlier `up` did not install that adapter, `up` will stop at the name of the release "
-            f"{ADAPTER_NAME}, which is taken. `helm uninstall {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}` makes room, and "
-            "HPAs that read it stand still until `up` has ended."
+            f"{ADAPTER_NAME}, which is taken. `make adopt` takes it over as it is; `helm uninstall {ADAPTER_NAME} -n "
+            f"{ADAPTER_NAMESPACE}` makes room for another, and HPAs that read it stand still until `up` has ended."
         )
 
 

@@ -14,7 +14,7 @@ import yaml
 from autoscaling.adapter_rules import Rule
 from autoscaling.adapter_values import RULES, STACK, at
 from autoscaling.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
-from autoscaling.kept_rules import KeptRule, rules_to_keep
+from autoscaling.kept_rules import KeptRule, rules_to_keep, with_kept
 from autoscaling.other_owners import Object
 from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, REPLACE_ADAPTER
 from components.cluster_client import ClusterClient, UnreachableError, connected
@@ -48,7 +48,7 @@ class LiveAdapter:
 def rules_for_this_run(
     kubeconfig: pulumi.Output[str], rules: Sequence[Rule], chart_version: str | None
 ) -> pulumi.Output[list[Rule]]:
-    """The stack's rules, and after them those of the live release that an HPA still reads.
+    """The stack's rules, and those of the live release that an HPA still reads.
 
     Where the release is changed in another way than an update, its users are told.
 
@@ -75,7 +75,7 @@ def rules_for_this_run(
         kept = rules_to_keep(live.rules, live.hpas, rules)
         for one in kept:
             pulumi.log.info(_kept(one))
-        return [*rules, *(one.rule for one in kept)]
+        return with_kept(rules, live.rules, kept)
 
     return pulumi.Output.unsecret(kubeconfig.apply(find))
 
@@ -186,11 +186,9 @@ def _secrets(client: ClusterClient) -> list[Object]:
 
 def _hpas(client: ClusterClient) -> Sequence[Object]:
     # The first is served from Kubernetes 1.23; autoscaling/v1 does not have the metrics.
-    for version in ("v2", "v2beta2", "v2beta1"):
-        found = client.listed(f"/apis/autoscaling/{version}/horizontalpodautoscalers")
-        if found:
-            return found
-    return ()
+    served = (f"/apis/autoscaling/{version}" for version in ("v2", "v2beta2", "v2beta1"))
+    newest = next((path for path in served if client.read(path)), None)
+    return client.listed(f"{newest}/horizontalpodautoscalers") if newest else ()
 
 
 def _path(client: ClusterClient, made: Object) -> str | None:

@@ -43,6 +43,7 @@ def machine_leftovers(layout: Layout) -> list[str]:
     return [
         *_processes(layout),
         *(f"port {port} ({name})" for name, port in asdict(PORTS).items() if _answers(layout.address, port)),
+        *(["the API server's intranet address"] if _answers(layout.intranet_address, PORTS.api_server) else []),
         *([f"folder {layout.cloud.relative_to(layout.checkout)}"] if layout.cloud.exists() else []),
     ]
 

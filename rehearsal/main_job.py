@@ -79,7 +79,8 @@ def rehearse(layout: Layout) -> int:
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
-        leftovers = cluster_leftovers(layout, api)
+        # The account's credential is gone with a cluster of the stack's own.
+        leftovers = cluster_leftovers(layout, config.new_client_from_config(str(layout.own_kubeconfig)))
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"

@@ -53,9 +53,22 @@ def _api(outputs: StackOutputs) -> client.ApiClient:
         raise _UsageError(
             f"No credential for the cluster ({reason}): set KUBECONFIG to a kubeconfig of the stack's cluster."
         ) from None
-    # By the endpoint that the stack uses, whichever the kubeconfig was made for.
-    api.configuration.host = outputs.api_server or api.configuration.host
+    if outputs.api_server:
+        _lead_to(api.configuration, outputs.api_server)
     return api
+
+
+def _lead_to(configuration: client.Configuration, server: str) -> None:
+    """Reach the cluster by the endpoint that the stack uses, whichever the kubeconfig was made for."""
+    refresh = configuration.refresh_api_key_hook
+
+    def refreshed(refreshing: client.Configuration) -> None:
+        # With the credential it takes the kubeconfig's server anew, and itself as the hook.
+        if refresh:
+            refresh(refreshing)
+        refreshing.host, refreshing.refresh_api_key_hook = server, refreshed
+
+    refreshed(configuration)
 
 
 def _hey() -> str:

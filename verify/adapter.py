@@ -49,6 +49,22 @@ def ready_pod(cluster: Cluster, registration: client.V1APIService) -> Pod:
     return ready[0]
 
 
+def mounted_rules(cluster: Cluster, registration: client.V1APIService) -> Sequence[Rule]:
+    """The rules that the pods behind a registration are given, whether they can work with them or not.
+
+    Raises:
+        BrokenLinkError: there is no such pod, or it has no rules where the vendor's chart and upstream's put them.
+    """
+    reference = registration.spec.service
+    pods = cluster.pods_behind(reference.name, reference.namespace)
+    if not pods:
+        raise BrokenLinkError(f"the adapter is down: no pod runs behind {reference.namespace}/{reference.name}")
+    rules = _rules(cluster, pods[0].spec, reference.namespace)
+    if rules is None:
+        raise BrokenLinkError(f"the configuration of the adapter's pod {pods[0].name} can't be read")
+    return rules
+
+
 def running_adapter(cluster: Cluster, registration: client.V1APIService) -> Adapter:
     """Read the configuration of a pod behind a registration.
 

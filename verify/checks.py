@@ -13,7 +13,7 @@ from kubernetes import client
 
 from autoscaling.rule_drift import drift
 from autoscaling.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
-from verify.adapter import ready_pod, running_adapter
+from verify.adapter import mounted_rules, ready_pod, running_adapter
 from verify.availability import likely_cause
 from verify.cluster import BrokenLinkError, Cluster, Pod, decimal, selector
 from verify.diagnosis import why_no_value
@@ -155,8 +155,7 @@ def _allowed_names(cluster: Cluster) -> list[str]:
 
 
 def _rules(given: Mapping[str, str], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
-    adapter = running_adapter(cluster, _registered_api(outputs, cluster))
-    differences = list(drift(given, adapter.rules))
+    differences = list(drift(given, mounted_rules(cluster, _registered_api(outputs, cluster))))
     if not differences:
         return True, "the same"
     # Pulumi does not see inside a release: to it nothing has changed.

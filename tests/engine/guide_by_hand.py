@@ -30,6 +30,7 @@ def node_pool(rehearsal: Rehearsal, **inputs: Any) -> str:
     """A pool as the console makes it; returns its id."""
     with rehearsal.store.transaction() as cloud:
         cluster = cloud.cluster
+        assert cluster
         pool_id = "np0123456789abcdef0123456789abcdef"
         everything = {"clusterId": cluster.cluster_id, "vswitchIds": cluster.vswitch_ids, **inputs}
         outputs = {"nodePoolId": pool_id, "scalingGroupId": "asg-0123456789abcdef0123"}
@@ -42,6 +43,7 @@ def node_pool(rehearsal: Rehearsal, **inputs: Any) -> str:
 def prometheus(rehearsal: Rehearsal) -> None:
     """Monitoring, enabled for the cluster."""
     with rehearsal.store.transaction() as cloud:
+        assert cloud.cluster
         identity = cloud.cluster.cluster_id
         inputs = {"clusterType": "aliyun-cs", "clusterId": identity}
         cloud.resources[identity] = CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pulumi.automation import OpType
 from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, SWITCH, Cloud
 from rehearsal.cloud import running_cloud
 from rehearsal.credentials import Credentials
-from rehearsal.engine import select_stack
+from rehearsal.engine import engine_options, select_stack
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.checkout import fresh_checkout
@@ -65,15 +66,16 @@ def cloud(account: Rehearsal) -> Cloud:
     return account.store.read()
 
 
-def kubeconfig_in_the_state(account: Rehearsal) -> str:
-    [provider] = [one for one in resources(account) if one["type"] == PROVIDER]
-    content: str = json.loads(provider["inputs"]["kubeconfig"]["plaintext"])
-    return content
-
-
 def resources(account: Rehearsal) -> list[dict[str, Any]]:
+    """What the state has, with its secrets."""
     found: list[dict[str, Any]] = (account.stack.export_stack().deployment or {}).get("resources", [])
     return found
+
+
+def kubeconfig_in(state: list[dict[str, Any]]) -> str:
+    [provider] = [one for one in state if one["type"] == PROVIDER]
+    content: str = json.loads(provider["inputs"]["kubeconfig"]["plaintext"])
+    return content
 
 
 def works(content: str) -> bool:
@@ -86,27 +88,32 @@ def works(content: str) -> bool:
     return True
 
 
-def revoke(account: Rehearsal) -> Secret:
-    """Let the state's credential be one that the API server refuses; returns its key."""
-    before = kubeconfig_in_the_state(account)
-    assert works(before)
+def revoke(account: Rehearsal, content: str) -> Secret:
+    """Let a credential that works be one that the API server refuses; returns its key."""
+    assert works(content)
     Credentials(account.layout).renew()
-    wait_until(lambda: not works(before), "the old credential is refused")
-    return Secret.of_kubeconfig(before)
+    wait_until(lambda: not works(content), "the old credential is refused")
+    return Secret.of_kubeconfig(content)
 
 
-def command(account: Rehearsal, *arguments: str) -> str:
+def with_a_new_credential(account: Rehearsal) -> automation.Stack:
+    """The stack as `make refresh` and `make destroy` work on it."""
+    folder = account.layout.checkout / "components" / "access"
+    return automation.select_stack(STACK, work_dir=str(folder), opts=engine_options(account.layout))
+
+
+def command(stack: automation.Stack, *arguments: str) -> str:
     """A command of the engine as people type it, with the preview that the Automation API leaves out."""
-    workspace = account.stack.workspace
+    workspace = stack.workspace
     result = workspace.pulumi_command.run(
         [*arguments, "--yes", "--stack", STACK, "--color", "never"], workspace.work_dir, workspace.env_vars
     )
     return result.stdout + result.stderr
 
 
-def refused(account: Rehearsal, *arguments: str) -> str:
+def refused(stack: automation.Stack, *arguments: str) -> str:
     with pytest.raises(automation.CommandError) as refusal:
-        command(account, *arguments)
+        command(stack, *arguments)
     return str(refusal.value)
 
 
@@ -137,33 +144,32 @@ def test_a_cluster_from_nothing_serves_and_a_second_preview_is_empty(created: Re
 
     made = [one.type for one in cloud(created).resources.values() if one.outputs]
     assert (made.count(NETWORK), made.count(SWITCH), made.count(NODE_POOL)) == (1, 6, 2)
-    assert [one["type"] for one in resources(created) if one.get("protect")].count(CLUSTER) == 1
-    key = Secret.of_kubeconfig(kubeconfig_in_the_state(created))
-    assert key.is_in(json.dumps(resources(created)).encode()), "the search finds what is there"
+    state = resources(created)
+    assert [one["type"] for one in state if one.get("protect")].count(CLUSTER) == 1
+    key = Secret.of_kubeconfig(kubeconfig_in(state))
+    assert key.is_in(json.dumps(state).encode()), "the search finds what is there"
     assert shown.in_the_open(created.layout, [key]) == []
 
 
-@pytest.mark.parametrize("arguments", [("destroy",), ("destroy", "--run-program")], ids=" ".join)
-def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(
-    created: Rehearsal, arguments: tuple[str, ...]
-) -> None:
-    before = cloud(created), cluster_leftovers(created.layout, created.api), resources(created)
-    said = refused(created, *arguments)
-    assert "because it is protected" in said
-    assert (cloud(created), cluster_leftovers(created.layout, created.api), resources(created)) == before
+def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(created: Rehearsal) -> None:
+    before = cloud(created), cluster_leftovers(created.layout, created.api)
+    for stack, arguments in ((created.stack, ()), (with_a_new_credential(created), ("--run-program",))):
+        assert "because it is protected" in refused(stack, "destroy", *arguments)
+        assert (cloud(created), cluster_leftovers(created.layout, created.api)) == before
 
 
 def test_a_revoked_credential_is_replaced_in_place_by_a_refresh_that_runs_the_program(
     created: Rehearsal, shown: Shown
 ) -> None:
-    ids = {one["urn"]: one.get("id") for one in resources(created)}
-    old = revoke(created)
-    said = refused(created, "refresh")
+    before = resources(created)
+    old = revoke(created, kubeconfig_in(before))
+    said = refused(created.stack, "refresh")
     assert "the server has asked for the client to provide credentials" in said
 
-    command(created, "refresh", "--run-program")
-    assert works(kubeconfig_in_the_state(created))
-    assert {one["urn"]: one.get("id") for one in resources(created)} == ids
+    command(with_a_new_credential(created), "refresh", "--run-program")
+    after = resources(created)
+    assert works(kubeconfig_in(after))
+    assert {one["urn"]: one.get("id") for one in after} == {one["urn"]: one.get("id") for one in before}
     assert shown.in_the_open(created.layout, [old]) == []
 
 
@@ -178,7 +184,9 @@ def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
 
     server = created.outputs().api_server
     assert server == f"https://{created.layout.intranet_address}:6443"
-    content = kubeconfig_in_the_state(created)
+    expired = Credentials(created.layout).temporary(timedelta(seconds=1))
+    wait_until(lambda: not works(expired), "a credential is refused once its time is over")
+    content = kubeconfig_in(resources(created))
     assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == server
     assert works(content)
     assert shown.in_the_open(created.layout, [Secret.of_kubeconfig(content)]) == []
@@ -188,10 +196,10 @@ def test_unprotected_and_with_a_revoked_credential_all_goes_in_order(created: Re
     theirs = {"cloud resource vsw-nodes", "cloud resource vsw-pods"}
     edit(created.layout, create={**FROM_NOTHING, "deletionProtection": False})
     created.up()
-    old = revoke(created)
+    old = revoke(created, kubeconfig_in(resources(created)))
 
     events: list[automation.EngineEvent] = []
-    created.stack.destroy(color="never", run_program=True, on_event=events.append)
+    with_a_new_credential(created).destroy(color="never", run_program=True, on_event=events.append)
     order = [type_ for op, type_ in steps(events) if op == OpType.DELETE]
 
     def at(type_: str) -> tuple[int, int]:

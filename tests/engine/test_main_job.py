@@ -38,7 +38,7 @@ def failed_once_settled(rehearsal: Rehearsal, seconds: float = 60) -> list[Step]
 
 def test_every_check_of_the_guide_holds_after_up(rehearsal: Rehearsal) -> None:
     steps = list(check_stack(rehearsal.outputs(), rehearsal.api))
-    assert len(steps) == 6
+    assert len(steps) == 8
     assert [step for step in steps if not step.ok] == []
 
 

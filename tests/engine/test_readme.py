@@ -115,6 +115,10 @@ def test_on_ack(shell: Shell, checkout: Path) -> None:
     shell.walk(steps)
 
 
+def test_changes(shell: Shell) -> None:
+    shell.walk(README["Changes"])
+
+
 def test_a_lock_is_removed_the_key_changed_and_the_stack_moved_and_forgotten(shell: Shell, checkout: Path) -> None:
     cancel, refresh, *steps = README["State, lock and secrets"]
     leave_a_lock(shell)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import urllib3
 from kubernetes import client, watch
 
 from verify import ServiceOutputs
@@ -22,6 +23,7 @@ class Watching:
         self.scaling_active: list[str] = []
         """Status of the HPA's condition."""
         self._watches: list[watch.Watch] = []
+        self._ended = threading.Event()
         self._threads = [
             self._thread(apps.list_namespaced_deployment, service.namespace, service.deployment, self._deployment),
             self._thread(
@@ -37,6 +39,7 @@ class Watching:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         for one in self._watches:
             one.stop()
         for thread in self._threads:
@@ -47,12 +50,13 @@ class Watching:
         self._watches.append(watched)
 
         def run() -> None:
-            # Its `stop` is seen with the next event, or when a short stream has ended.
-            while not watched._stop:
-                for event in watched.stream(
-                    listed, namespace, field_selector=f"metadata.name={name}", timeout_seconds=2
-                ):
+            try:
+                for event in watched.stream(listed, namespace, field_selector=f"metadata.name={name}"):
                     note(event["object"])
+            except urllib3.exceptions.ProtocolError:
+                # So an interrupted stream ends.
+                if not self._ended.is_set():
+                    raise
 
         return threading.Thread(target=run, name=f"watch of {name}", daemon=True)
 

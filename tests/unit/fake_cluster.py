@@ -128,6 +128,7 @@ class FakeCluster:
         self.host = host
         self.answers = answers
         self.requests: list[str] = []
+        self.deleted: list[str] = []
         self.authorizations: dict[str, str | None] = {}
         """The header of the last request for each path."""
 
@@ -199,6 +200,13 @@ def running(answers: dict[str, Any], tls: ssl.SSLContext | None = None) -> Itera
             self.send_header("Content-Length", str(len(body.encode())))
             self.end_headers()
             self.wfile.write(body.encode())
+
+        def do_DELETE(self) -> None:
+            cluster.deleted.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
 
         def log_message(self, format: str, *args: Any) -> None:
             """The tests' output stays clean."""

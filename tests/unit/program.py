@@ -48,6 +48,7 @@ class Registration:
     """URNs, by option and by output."""
     ignore_changes: tuple[str, ...]
     delete_before_replace: bool
+    replace_on_changes: tuple[str, ...]
     protect: bool
     replacement_trigger: str
     """A text whose change replaces the resource; empty: none."""
@@ -231,6 +232,7 @@ class _Monitor(MockMonitor):
                 dependencies=frozenset(dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
                 delete_before_replace=request.deleteBeforeReplace,
+                replace_on_changes=tuple(request.replaceOnChanges),
                 protect=request.protect,
                 replacement_trigger=request.replacement_trigger.string_value,
                 retain_on_delete=request.retainOnDelete,

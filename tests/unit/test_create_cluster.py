@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import pulumi
 import pulumi_alicloud as alicloud
 import pytest
 
 from autoscaling.settings.model import Cluster, ClusterCreation
+from components import preflight
 from components.cluster import AckCluster, AckClusterArgs
-from tests.unit.program import Recorder, run
+from tests.unit.program import Recorder, run, run_program
+from tests.unit.test_platform_stack import platform_config, team
 
 CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
 POOL = "alicloud:cs/nodePool:NodePool"
@@ -237,3 +240,14 @@ def test_the_credential_is_the_long_lived_one_by_default() -> None:
 def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a cluster is either adopted by its id or created"):
         AckClusterArgs(region="cn-hangzhou", **both)
+
+
+def test_a_team_reaches_the_cluster_of_its_platform_as_the_platform_says() -> None:
+    way_in = {"id": "c1", "apiEndpoint": "intranet", "temporaryCredential": "60m"}
+    reached = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
+    with mock.patch.object(preflight, "look", return_value=preflight.Sight()):
+        outputs = run_program(platform_config(cluster=way_in), Recorder(**reached)).outputs
+        recorder = team(outputs=outputs, **reached)
+    assert recorder.outputs["apiServer"] == outputs["apiServer"] == "https://10.0.0.9:6443"
+    [asked] = [one for one in recorder.calls if "getClusterCredential" in one.token]
+    assert asked.args == {"clusterId": "c1", "temporaryDurationMinutes": 60}

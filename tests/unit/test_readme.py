@@ -48,7 +48,9 @@ def test_every_section_with_commands_is_run() -> None:
         "The two commands",
         "By hand on the rehearsal cloud",
         "On ACK",
+        "Adopting what the guide made",
         "State, lock and secrets",
+        "Changes",
     }
 
 

@@ -54,6 +54,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     signal.signal(signal.SIGTERM, handler)
 
 
+def test_the_cluster_is_reached_by_the_stacks_endpoint_whatever_the_kubeconfig_was_made_for(machine: Machine) -> None:
+    with running(healthy()) as cluster:
+        outputs = {**cluster.raw_outputs, "apiServer": cluster.host}
+        machine.stack(cluster)
+        machine.install("pulumi", f"printf %s {shlex.quote(json.dumps(outputs))}")
+        machine.kubeconfig.write_text(cluster.kubeconfig.replace(cluster.host, "http://127.0.0.1:1"))
+        assert machine.verify() == 0
+
+
 def test_each_step_is_printed_with_what_was_expected_and_observed(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,143 @@
+"""Changes behind the program's back: a refresh or `verify` finds each, `up` puts it right, and `destroy` works."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+from pulumi.automation import OpType
+
+from components.live_adapter import uninstall
+from rehearsal.alicloud.store import NODE_POOL
+from rehearsal.leftovers import cluster_leftovers
+from tests.engine.conftest import Rehearsal
+from verify import check_stack
+
+NAME, SYSTEM, METRIC = "ack-alibaba-cloud-metrics-adapter", "kube-system", "DCGM_CUSTOM_PROCESS_SM_UTIL"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def live(rehearsal: Rehearsal) -> Iterator[None]:
+    rehearsal.up()
+    yield
+    rehearsal.stack.destroy(color="never")
+    rehearsal.reset()
+
+
+def made(rehearsal: Rehearsal, target: str) -> str:
+    """What `make` prints, in the environment of a user of the rehearsal cloud."""
+    line = f". build/rehearsal/cloud/env.sh && make {target} STACK={rehearsal.stack.name} YES=1"
+    result = subprocess.run(
+        ["bash", "-c", line], cwd=rehearsal.layout.checkout, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def failed(rehearsal: Rehearsal) -> list[str]:
+    return [f"{step.name}: {step.observed}" for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+
+
+def widen_the_pool(rehearsal: Rehearsal) -> None:
+    with rehearsal.store.transaction() as cloud:
+        [pool] = [one for one in cloud.resources.values() if one.type == NODE_POOL]
+        pool.inputs["scalingConfig"]["maxSize"] = 3
+
+
+def widen_the_hpa(rehearsal: Rehearsal) -> None:
+    client.AutoscalingV2Api(rehearsal.api).patch_namespaced_horizontal_pod_autoscaler(
+        "gpu-hpa", "default", {"spec": {"maxReplicas": 4}}, field_manager="kubectl-edit"
+    )
+
+
+def upgrade_by_hand(rehearsal: Rehearsal) -> None:
+    """A further revision of the release with another value, as `helm upgrade` records it."""
+    core = client.CoreV1Api(rehearsal.api)
+    first = f"sh.helm.release.v1.{NAME}.v1"
+    secret = rehearsal.api.sanitize_for_serialization(core.read_namespaced_secret(first, SYSTEM))
+    packed = base64.b64decode(secret["data"]["release"])
+    record: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+
+    def data(**changes: Any) -> dict[str, str]:
+        content = base64.b64encode(gzip.compress(json.dumps({**record, **changes}).encode()))
+        return {"release": base64.b64encode(content).decode()}
+
+    labels = secret["metadata"]["labels"]
+    old = {"info": {**record["info"], "status": "superseded"}}
+    core.patch_namespaced_secret(
+        first, SYSTEM, {"data": data(**old), "metadata": {"labels": {**labels, "status": "superseded"}}}
+    )
+    record["config"]["AlibabaCloudMetricsAdapter"]["prometheus"]["logLevel"] = 9
+    name = f"sh.helm.release.v1.{NAME}.v2"
+    metadata = {"name": name, "labels": {**labels, "version": "2"}}
+    body = {"metadata": metadata, "type": "helm.sh/release.v1", "data": data(version=2)}
+    core.create_namespaced_secret(SYSTEM, body)
+
+
+def edit_the_rules(rehearsal: Rehearsal) -> None:
+    """One is changed, one goes, one comes."""
+    core, name = client.CoreV1Api(rehearsal.api), f"{NAME}-config"
+    text = core.read_namespaced_config_map(name, SYSTEM).data["config.yaml"]
+    changed, gone, *others = yaml.safe_load(text)["rules"]
+    changed = {**changed, "metricsQuery": changed["metricsQuery"].replace("avg", "max")}
+    foreign = {**gone, "name": {"as": "foreign"}}
+    rules = yaml.safe_dump({"rules": [changed, *others, foreign]})
+    core.patch_namespaced_config_map(name, SYSTEM, {"data": {"config.yaml": rules}})
+
+
+def test_a_rule_that_was_edited_is_named_and_what_is_said_puts_it_back(rehearsal: Rehearsal) -> None:
+    edit_the_rules(rehearsal)
+    [said] = [one for one in failed(rehearsal) if one.startswith("rules of the adapter")]
+    assert f"that of {METRIC} is missing; that of DCGM_FI_DEV_GPU_UTIL is changed; that of foreign is foreign" in said
+    assert said.endswith(": `pulumi up --replace '**::adapter-release'` puts them back")
+    rehearsal.stack.up(color="never", replace=["**::adapter-release"])
+    assert failed(rehearsal) == []
+
+
+def test_a_refresh_finds_what_was_changed_and_up_puts_it_right(rehearsal: Rehearsal) -> None:
+    for change in (widen_the_pool, widen_the_hpa, upgrade_by_hand):
+        change(rehearsal)
+    said = made(rehearsal, "refresh")
+    for resource, changed in (
+        ("gpu-nodes", "scalingConfig"),
+        ("bert-intent-detection-hpa", "spec"),
+        ("adapter-release", "values"),
+    ):
+        [line] = [one for one in said.splitlines() if f" {resource} updated" in one]
+        assert changed in line
+    result = rehearsal.up()
+    assert (result.summary.resource_changes or {})[OpType.UPDATE] == 3
+    hpa = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler("gpu-hpa", "default")
+    assert hpa.spec.max_replicas == 10
+    assert [pool.max_size for pool in rehearsal.store.node_pools()] == [10]
+    container = (
+        client.AppsV1Api(rehearsal.api).read_namespaced_deployment(NAME, SYSTEM).spec.template.spec.containers[0]
+    )
+    assert "--v=5" in container.args
+    assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
+
+
+def test_a_release_that_was_uninstalled_is_missed_and_installed_anew(rehearsal: Rehearsal) -> None:
+    assert uninstall(rehearsal.layout.kubeconfig.read_text(), "ackgpu/rehearsal")
+    assert " adapter-release deleted" in made(rehearsal, "refresh")
+    assert (rehearsal.up().summary.resource_changes or {})[OpType.CREATE] == 1
+    assert failed(rehearsal) == []
+
+
+def test_what_stops_an_up_does_not_stop_a_destroy(rehearsal: Rehearsal) -> None:
+    autoscaling = client.AutoscalingV2Api(rehearsal.api)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bert-intent-detection"}
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    spec = {"scaleTargetRef": target, "maxReplicas": 2, "metrics": [{"type": "Resource", "resource": cpu}]}
+    autoscaling.create_namespaced_horizontal_pod_autoscaler("default", {"metadata": {"name": "bert-cpu"}, "spec": spec})
+    client.AppsV1Api(rehearsal.api).patch_namespaced_deployment_scale(NAME, SYSTEM, {"spec": {"replicas": 0}})
+    made(rehearsal, "destroy")
+    autoscaling.delete_namespaced_horizontal_pod_autoscaler("bert-cpu", "default")
+    assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []

@@ -1,0 +1,241 @@
+"""The adapter's release as a run finds it: what is told at preview, what is kept, and what a killed run left."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import logging
+import tarfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaling.adapter_rules import RuleSet
+from components import live_adapter
+from components.chart import chart_version
+from tests.unit.fake_cluster import FakeCluster, running
+from tests.unit.program import Recorder, run_program, stack_config
+
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+HPAS = "/apis/autoscaling/v2/horizontalpodautoscalers"
+NAME = "ack-alibaba-cloud-metrics-adapter"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+OURS = "ackgpu/unit"
+MANIFEST = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: adapter, namespace: kube-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: adapter}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: adapter}
+---
+apiVersion: example.com/v1
+kind: Unknown
+metadata: {name: adapter}
+"""
+RULE = {"seriesQuery": 'queue{pod!=""}', "metricsQuery": "q"}
+
+
+def record(
+    revision: int = 1, *, status: str = "deployed", version: str = "1.3.2", stack: str | None = OURS, minutes: int = 10
+) -> dict[str, Any]:
+    changed = datetime.now(UTC) - timedelta(minutes=minutes)
+    values = {"AlibabaCloudMetricsAdapter": {"prometheus": {"adapter": {"rules": {"custom": [RULE]}}}}}
+    content = {
+        "name": NAME,
+        "namespace": "kube-system",
+        "version": revision,
+        "info": {"status": status, "last_deployed": changed.isoformat()},
+        "chart": {"metadata": {"name": NAME, "version": version}},
+        "config": {**values, **({"global": {"ackgpu": {"stack": stack}}} if stack else {})},
+        "manifest": MANIFEST,
+    }
+    packed = base64.b64encode(gzip.compress(json.dumps(content).encode()))
+    return {
+        "metadata": {"name": f"sh.helm.release.v1.{NAME}.v{revision}"},
+        "data": {"release": base64.b64encode(packed).decode()},
+    }
+
+
+def kinds(*named: tuple[str, str, bool]) -> dict[str, Any]:
+    return {"resources": [{"kind": kind, "name": name, "namespaced": inside} for kind, name, inside in named]}
+
+
+def answers(*records: dict[str, Any], hpas: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {
+        "/apis/apiregistration.k8s.io/v1/apiservices": {"items": []},
+        SECRETS: {"items": list(records)},
+        "/apis/autoscaling/v2": {"kind": "APIResourceList"},
+        HPAS: {"items": list(hpas)},
+        "/api/v1": kinds(
+            ("ServiceAccount", "serviceaccounts", True), ("ServiceAccount", "serviceaccounts/token", True)
+        ),
+        "/apis/rbac.authorization.k8s.io/v1": kinds(("ClusterRole", "clusterroles", False)),
+        "/apis/apps/v1": kinds(("Deployment", "deployments", True)),
+    }
+
+
+def reader(metric: str) -> dict[str, Any]:
+    metrics = [{"type": "Pods", "pods": {"metric": {"name": metric}}}]
+    return {"metadata": {"namespace": "demo", "name": "own"}, "spec": {"metrics": metrics}}
+
+
+def previewed(*records: dict[str, Any], hpas: tuple[dict[str, Any], ...] = (), **found: Any) -> Recorder:
+    with running({**answers(*records, hpas=hpas), **found}) as cluster:
+        return run_program(stack_config("rehearsal"), Recorder(preview=True, kubeconfig=cluster.kubeconfig))
+
+
+@pytest.fixture(autouse=True)
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.WARNING, logger="httpx")
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+def test_another_version_of_the_chart_is_told_and_replaces_the_release(told: pytest.LogCaptureFixture) -> None:
+    release = previewed(record(version="1.2.0")).one(RELEASE)
+    assert "the adapter's chart 1.2.0 is live, and 1.3.2 comes: as its vendor asks, the release is uninstalled" in (
+        told.text
+    )
+    assert release.replace_on_changes == ("version",)
+    assert release.delete_before_replace
+    assert release.inputs["version"] == "1.3.2"
+
+
+@pytest.mark.parametrize("records", [(), (record(),), (record(status="failed"),)])
+def test_nothing_is_told_of_a_release_that_is_only_updated(
+    told: pytest.LogCaptureFixture, records: tuple[dict[str, Any], ...]
+) -> None:
+    previewed(*records)
+    assert "adapter" not in told.text
+
+
+@pytest.mark.parametrize("status", ["pending-install", "pending-upgrade", "uninstalling"])
+def test_what_a_killed_run_left_is_told_with_what_to_do(told: pytest.LogCaptureFixture, status: str) -> None:
+    previewed(record(status=status))
+    assert f"the adapter's release is {status} since " in told.text
+    assert "`pulumi up --replace '**::adapter-release'`" in told.text
+    told.clear()
+    previewed(record(status=status, stack="ackgpu/another"))
+    assert status not in told.text
+
+
+def rules_of(recorder: Recorder) -> Any:
+    return recorder.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"]
+
+
+def test_a_rule_that_an_hpa_reads_stays_for_the_run_and_is_told(told: pytest.LogCaptureFixture) -> None:
+    recorder = previewed(record(), hpas=(reader("queue"),))
+    assert rules_of(recorder) == [RULE, *RuleSet().rules()]
+    assert "keeps its rule of queue, which the settings no longer have, as long as an HPA reads it (demo/own)" in (
+        told.text
+    )
+    assert "queue" in recorder.outputs["adapterRules"]
+
+
+@pytest.mark.parametrize("version", ["v2beta2", "v2beta1"])
+def test_hpas_are_read_from_an_older_cluster_too(version: str) -> None:
+    older: dict[str, Any] = {
+        "/apis/autoscaling/v2": None,
+        f"/apis/autoscaling/{version}": {"kind": "APIResourceList"},
+        f"/apis/autoscaling/{version}/horizontalpodautoscalers": {"items": [reader("queue")]},
+    }
+    assert RULE in rules_of(previewed(record(), **older))
+
+
+@pytest.mark.parametrize(
+    "found", [{SECRETS: (403, {"message": "no"})}, {SECRETS: {"items": [{"metadata": {"name": "x"}, "data": {}}]}}]
+)
+def test_what_can_not_be_read_is_told_and_stops_nothing(told: pytest.LogCaptureFixture, found: dict[str, Any]) -> None:
+    assert rules_of(previewed(**found)) == RuleSet().rules()
+    assert "is not known: " in told.text
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
+    with running(answers(*request.param)) as found:
+        yield found
+
+
+def of(*records: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cluster", [records], indirect=True)
+
+
+@of(record(1, status="superseded"), record(2, status="pending-install"))
+def test_an_interrupted_installation_is_taken_away_the_last_object_first(cluster: FakeCluster) -> None:
+    assert live_adapter.uninstall(cluster.kubeconfig, OURS)
+    assert cluster.deleted == [
+        "/apis/apps/v1/namespaces/kube-system/deployments/adapter",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/adapter",
+        "/api/v1/namespaces/kube-system/serviceaccounts/adapter",
+        f"{SECRETS}/sh.helm.release.v1.{NAME}.v1",
+        f"{SECRETS}/sh.helm.release.v1.{NAME}.v2",
+    ]
+
+
+@pytest.mark.parametrize("remove", [live_adapter.uninstall, live_adapter.drop_pending_update])
+@pytest.mark.parametrize(
+    "cluster",
+    [(), (record(status="pending-upgrade", stack="ackgpu/another"),), (record(stack=None, minutes=0),)],
+    indirect=True,
+)
+def test_what_others_installed_stays(cluster: FakeCluster, remove: Any) -> None:
+    assert not remove(cluster.kubeconfig, OURS)
+    assert cluster.deleted == []
+
+
+@of(record(1), record(2, status="pending-upgrade"))
+def test_of_an_interrupted_update_its_record_goes(cluster: FakeCluster) -> None:
+    assert live_adapter.drop_pending_update(cluster.kubeconfig, OURS)
+    assert cluster.deleted == [f"{SECRETS}/sh.helm.release.v1.{NAME}.v2"]
+
+
+@of(record(1), record(2))
+def test_of_an_update_that_has_ended_nothing_goes(cluster: FakeCluster) -> None:
+    assert not live_adapter.drop_pending_update(cluster.kubeconfig, OURS)
+    assert cluster.deleted == []
+
+
+@of()
+def test_a_run_waits_for_a_provider_that_still_installs(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    looks = iter([record(status="pending-install", minutes=0)] * 2)
+    cluster.answers[SECRETS] = lambda: {"items": [next(looks, record())]}
+    assert live_adapter.uninstall(cluster.kubeconfig, OURS)
+    assert cluster.requests[:3] == [f"{SECRETS}?labelSelector=owner=helm,name={NAME}"] * 3
+
+
+@pytest.mark.parametrize(
+    ("chart", "version"),
+    [
+        ("https://example.com/charts-incubator/ack-alibaba-cloud-metrics-adapter-1.3.2.tgz", "1.3.2"),
+        ("https://example.com/adapter-1.10.0-rc.1+build.tgz", "1.10.0-rc.1+build"),
+        ("https://example.com/adapter.tgz", None),
+        ("oci://example.com/adapter", None),
+        ("no such chart", None),
+    ],
+)
+def test_the_version_of_a_chart_is_in_its_address(chart: str, version: str | None) -> None:
+    assert chart_version(chart) == version
+
+
+def test_the_version_of_a_chart_is_in_the_chart(tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    assert chart_version(str(folder)) is None
+    (folder / "Chart.yaml").write_text("name: adapter\nversion: 1.4.0\n")
+    assert chart_version(str(folder)) == "1.4.0"
+    with tarfile.open(tmp_path / "adapter.tgz", "w:gz") as archive:
+        archive.add(folder, "adapter")
+    assert chart_version(str(tmp_path / "adapter.tgz")) == "1.4.0"
+    (tmp_path / "adapter.tgz").write_text("no archive")
+    assert chart_version(str(tmp_path / "adapter.tgz")) is None
