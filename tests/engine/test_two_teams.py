@@ -99,7 +99,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     )
     stacks.write("team-a", **team("a"))
 
-    code, said = destroyed("platform", rehearsal)
+    code, said = destroyed("platform", rehearsal, shown)
     assert code != 0
     assert "nothing was destroyed, since this platform is in use" in said
     assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in said
@@ -107,20 +107,19 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     for one in (platform, first, second):
         assert kinds_of(one.preview(color="never").change_summary) == set()
 
-    code, said = destroyed("team-a", rehearsal)
+    code, said = destroyed("team-a", rehearsal, shown)
     assert code == 0, said
     assert rehearsal.store.read().resources == bought
     now = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
     assert [one.metadata.name for one in now] == [one.metadata.name for one in release]
     assert checks(second, rehearsal) == []
 
-    assert shown.in_the_open(rehearsal.layout) == []
-
-    assert destroyed("team-b", rehearsal)[0] == 0
-    code, said = destroyed("platform", rehearsal)
+    assert destroyed("team-b", rehearsal, shown)[0] == 0
+    code, said = destroyed("platform", rehearsal, shown)
     assert code == 0, said
     assert rehearsal.store.read().resources == {}
     assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
+    assert shown.in_the_open(rehearsal.layout) == []
 
 
 def _made(event: automation.EngineEvent) -> list[str]:
@@ -128,10 +127,11 @@ def _made(event: automation.EngineEvent) -> list[str]:
     return [metadata.type] if metadata and metadata.op == OpType.CREATE else []
 
 
-def destroyed(stack: str, rehearsal: Rehearsal) -> tuple[int, str]:
+def destroyed(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
     """`make destroy STACK=... YES=1`, with its exit code and what it printed."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
     with Command(["make", "destroy", f"STACK={stack}", "YES=1"], cwd=layout.checkout, env=variables) as run:
         code = run.end(120)
+        shown.text += run.output
         return code, run.output

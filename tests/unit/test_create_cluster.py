@@ -244,7 +244,7 @@ def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
 
 def test_a_team_reaches_the_cluster_of_its_platform_as_the_platform_says() -> None:
     way_in = {"id": "c1", "apiEndpoint": "intranet", "temporaryCredential": "60m"}
-    reached = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
+    reached: dict[str, Any] = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
     with mock.patch.object(preflight, "look", return_value=preflight.Sight()):
         outputs = run_program(platform_config(cluster=way_in), Recorder(**reached)).outputs
         recorder = team(outputs=outputs, **reached)
