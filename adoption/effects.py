@@ -44,7 +44,7 @@ def _owned(live: Object, part: str) -> set[str]:
     fields = [
         ((one.get("fieldsV1") or {}).get("f:metadata") or {}).get(f"f:{part}") or {}
         for one in live["metadata"].get("managedFields") or []
-        if one.get("operation") == "Update" and str(one.get("manager")).startswith(_TAKEN_OVER)
+        if str(one.get("manager")).startswith(_TAKEN_OVER) and not one.get("subresource")
     ]
     keys = {key.removeprefix("f:") for found in fields for key in found if key.startswith("f:")}
     # kubectl's own note, which nobody else reads.

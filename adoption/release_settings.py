@@ -101,13 +101,9 @@ def _rules(part: Part, release: HelmRelease, settings: Settings) -> None:
 
 
 def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
-    """The longest of the program's lists that is in the live one."""
-    fitting = []
-    for preset in RULE_PRESETS:
-        own = replace(settings.rule_set, preset=preset).rules()
-        if all(rule in live for rule in own):
-            fitting.append((len(own), preset))
-    return max(fitting)[1] if fitting else None
+    """The program's list that is in the live one."""
+    own = {preset: replace(settings.rule_set, preset=preset).rules() for preset in RULE_PRESETS}
+    return next((preset for preset, rules in own.items() if all(rule in live for rule in rules)), None)
 
 
 def _access(part: Part, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:

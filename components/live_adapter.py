@@ -82,9 +82,10 @@ def rules_for_this_run(
 
 def changes(release: HelmRelease | None, chart_version: str | None, stack: str) -> Iterator[str]:
     """A sentence where the release is to be replaced, or was left half done by a run that was killed."""
-    if release is None:
+    # That of others is changed by nobody here.
+    if release is None or _stack_of(release) != stack:
         return
-    if release.status.startswith(("pending-", "uninstalling")) and _stack_of(release) == stack:
+    if release.status.startswith(("pending-", "uninstalling")):
         yield (
             f"the adapter's release is {release.status} since {release.changed:%Y-%m-%d %H:%M} UTC, from a run that "
             "was killed or still runs elsewhere. An `up` that changes it takes away what that left, once it is over or "

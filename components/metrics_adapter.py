@@ -80,9 +80,22 @@ class MetricsAdapter(pulumi.ComponentResource):
                 replace_on_changes=["version"],
                 delete_before_replace=True,
                 retain_on_delete=args.retain_on_delete,
-                hooks=pulumi.ResourceHookBinding(before_create=before, before_update=before),
+                hooks=pulumi.ResourceHookBinding(
+                    before_create=before,
+                    before_update=before,
+                    on_error=[pulumi.ErrorHook(f"{name}-failed", _say_what_to_do)],
+                ),
             ),
         )
+
+
+def _say_what_to_do(failure: pulumi.ErrorHookArgs) -> bool:
+    if failure.failed_operation != "delete":
+        pulumi.log.error(
+            "the adapter's release failed, and HPAs may stand still until it works: mend what is said of it, or set "
+            "metricsAdapter back to what worked, and run `pulumi up` again; nothing has to be cleared by hand."
+        )
+    return False
 
 
 def _headers(authorization: pulumi.Input[str] | None) -> list[dict[str, pulumi.Input[str]]]:

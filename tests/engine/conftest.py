@@ -80,9 +80,11 @@ def shown() -> Iterator[Shown]:
 @pytest.fixture(scope="session")
 def rehearsal(tools: Path) -> Iterator[Rehearsal]:
     layout = fresh_checkout("un été à Hangzhou 杭州")
-    with running_cloud(layout, tools):
+    with running_cloud(layout, tools), recorded() as printed:
         stack = select_stack(layout)
         yield Rehearsal(layout, tools, stack, config.new_client_from_config(str(layout.kubeconfig)))
+        # Of all tests on this cloud, in all that they ran and left.
+        assert printed.in_the_open(layout) == []
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,9 @@ def test_an_upgrade_under_load_is_told_replaces_the_release_alone_and_takes_no_r
 def test_a_chart_that_fails_is_mended_by_another_up(rehearsal: Rehearsal) -> None:
     broken = chart(rehearsal, "1.5.0", **{"{{- $adapter :=": '{{ fail "a fault of the chart" }}{{- $adapter :='})
     use(rehearsal, broken)
-    with pytest.raises(automation.CommandError, match="a fault of the chart"):
+    with pytest.raises(automation.CommandError, match="a fault of the chart") as failure:
         rehearsal.up()
+    assert "set metricsAdapter back to what worked, and run `pulumi up` again" in str(failure.value)
     assert live(rehearsal) is None
     assert chart(rehearsal, "1.5.0") == broken, "mended"
     rehearsal.up()

@@ -63,6 +63,11 @@ def team(name: str, metric: str = SM_UTIL) -> dict[str, Any]:
     return {"platform": PLATFORM, "services": [service]}
 
 
+def bought_by(rehearsal: Rehearsal) -> dict[str, Any]:
+    """What the vendor's resources are, but for the size that the autoscaler gives a pool."""
+    return {identity: one.inputs for identity, one in rehearsal.store.read().resources.items()}
+
+
 def kinds_of(changes: Any) -> set[OpType]:
     return set(changes or {}) - {OpType.SAME, OpType.READ}
 
@@ -78,7 +83,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter")}
     platform = stacks.write("platform", **own, services=[])
     platform.up(color="never")
-    bought = rehearsal.store.read().resources
+    bought = bought_by(rehearsal)
     release = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
     assert checks(platform, rehearsal) == []
 
@@ -99,7 +104,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     )
     stacks.write("team-a", **team("a"))
 
-    code, said = destroyed("platform", rehearsal)
+    code, said = destroyed("platform", rehearsal, shown)
     assert code != 0
     assert "nothing was destroyed, since this platform is in use" in said
     assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in said
@@ -107,20 +112,19 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     for one in (platform, first, second):
         assert kinds_of(one.preview(color="never").change_summary) == set()
 
-    code, said = destroyed("team-a", rehearsal)
+    code, said = destroyed("team-a", rehearsal, shown)
     assert code == 0, said
-    assert rehearsal.store.read().resources == bought
+    assert bought_by(rehearsal) == bought
     now = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
     assert [one.metadata.name for one in now] == [one.metadata.name for one in release]
     assert checks(second, rehearsal) == []
 
-    assert shown.in_the_open(rehearsal.layout) == []
-
-    assert destroyed("team-b", rehearsal)[0] == 0
-    code, said = destroyed("platform", rehearsal)
+    assert destroyed("team-b", rehearsal, shown)[0] == 0
+    code, said = destroyed("platform", rehearsal, shown)
     assert code == 0, said
     assert rehearsal.store.read().resources == {}
     assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
+    assert shown.in_the_open(rehearsal.layout) == []
 
 
 def _made(event: automation.EngineEvent) -> list[str]:
@@ -128,10 +132,11 @@ def _made(event: automation.EngineEvent) -> list[str]:
     return [metadata.type] if metadata and metadata.op == OpType.CREATE else []
 
 
-def destroyed(stack: str, rehearsal: Rehearsal) -> tuple[int, str]:
+def destroyed(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
     """`make destroy STACK=... YES=1`, with its exit code and what it printed."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
     with Command(["make", "destroy", f"STACK={stack}", "YES=1"], cwd=layout.checkout, env=variables) as run:
         code = run.end(120)
+        shown.text += run.output
         return code, run.output

@@ -539,15 +539,18 @@ def test_a_service_is_compared_without_what_kubernetes_fills_in() -> None:
 def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> None:
     fields: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, "f:slb-id": {}, "f:kept": {}}}}
     others: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:hash": {}}}}
+    applied: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:team": {}}}}
     live = deployment(image="a")
     live["metadata"]["managedFields"] = [
         {"manager": "kubectl-create", "operation": "Update", "fieldsV1": fields},
+        {"manager": "kubectl", "operation": "Apply", "fieldsV1": applied},
+        {"manager": "kubectl", "operation": "Update", "subresource": "status", "fieldsV1": others},
         {"manager": "cloud-controller-manager", "operation": "Update", "fieldsV1": others},
     ]
     new = deployment(image="a")
     new["metadata"]["annotations"] = {"kept": "yes"}
     assert list(effects(live, new)) == [
-        "Deployment default/bert would lose its annotations slb-id, for which there is no setting."
+        "Deployment default/bert would lose its annotations slb-id, team, for which there is no setting."
     ]
 
 

@@ -111,8 +111,10 @@ def test_another_version_of_the_chart_is_told_and_replaces_the_release(told: pyt
     assert release.inputs["version"] == "1.3.2"
 
 
-@pytest.mark.parametrize("records", [(), (record(),), (record(status="failed"),)])
-def test_nothing_is_told_of_a_release_that_is_only_updated(
+@pytest.mark.parametrize(
+    "records", [(), (record(),), (record(status="failed"),), (record(version="1.2.0", stack=None),)]
+)
+def test_nothing_is_told_of_a_release_that_is_only_updated_or_of_others(
     told: pytest.LogCaptureFixture, records: tuple[dict[str, Any], ...]
 ) -> None:
     previewed(*records)
