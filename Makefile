@@ -6,8 +6,10 @@
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
-# With a credential of now, not with the one that the last `up` left in the state.
-PULUMI_ACCESS = pulumi --cwd components/access
+# With a credential of now, not with the one that the last `up` left in the state; the Kubernetes provider leaves a
+# kubeconfig with its key in the temporary folder.
+PULUMI_ACCESS = scratch=$$(mktemp -d "$(TMPDIR)/pulumi.XXXXXX") && trap 'rm -rf "$$scratch"' EXIT INT TERM && \
+  TMPDIR="$$scratch" pulumi --cwd components/access
 # What pip and others leave there stays in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 
