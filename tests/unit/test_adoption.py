@@ -791,11 +791,12 @@ def test_what_is_in_the_stack_already_leaves_nothing_to_do(
     assert not (checkout / "build" / "adopt" / "dev").exists()
 
 
+@pytest.mark.parametrize("op", ["delete", "replace", "create-replacement"])
 def test_a_plan_that_takes_something_from_the_stack_is_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, op: str
 ) -> None:
     monkeypatch.setattr(LiveCluster, "look", lambda self, now: live_things())
-    gone = {f"{STACK}::t::old-nodes": Step("delete-replaced", "t", {})}
+    gone = {f"{STACK}::t::old-nodes": Step(op, "t", {})}
     monkeypatch.setattr(command, "preview", lambda stack, settings: Plan({**plan().steps, **gone}, [], {}))
     assert command.main(["--stack", "dev"]) == 1
     assert "would delete or replace what it has: old-nodes" in capsys.readouterr().err
