@@ -11,10 +11,12 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
+from rehearsal.cards import COUNT_LABEL
 from rehearsal.engine import engine_options
 from rehearsal.layout import CHECKOUT, PORTS
 from rehearsal.leftovers import cluster_leftovers
 from rehearsal.node_pools import kwok_node
+from tests.engine import guide_by_hand
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from verify.cluster import Cluster
@@ -62,9 +64,11 @@ def test_the_order_of_services_is_no_change_and_a_removed_one_takes_only_its_own
 
 @pytest.fixture
 def deployment(rehearsal: Rehearsal) -> Iterator[None]:
-    """A Deployment on a GPU node that no stack of ours made."""
+    """A Deployment on a GPU node that no stack of ours made, in a cluster with monitoring."""
     core, apps = client.CoreV1Api(rehearsal.api), client.AppsV1Api(rehearsal.api)
-    node = kwok_node("elsewhere.10.9.0.1", {}, {"cpu": "8", "memory": "32Gi", "pods": "10", "nvidia.com/gpu": "1"})
+    guide_by_hand.prometheus(rehearsal)
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": "10", "nvidia.com/gpu": "1"}
+    node = kwok_node("elsewhere.10.9.0.1", {COUNT_LABEL: "1"}, capacity)
     core.create_node(node)
     labels = {"app": "own"}
     container = {"name": "c", "image": "example.com/model:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
@@ -76,6 +80,8 @@ def deployment(rehearsal: Rehearsal) -> Iterator[None]:
     yield
     apps.delete_namespaced_deployment("own", "default")
     core.delete_node(node.metadata.name)
+    with rehearsal.store.transaction() as cloud:
+        cloud.resources.clear()
 
 
 @pytest.mark.usefixtures("deployment")
@@ -101,4 +107,5 @@ def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(r
     assert set(stack.preview().change_summary) == {OpType.SAME}
     stack.destroy(color="never")
     left = cluster_leftovers(rehearsal.layout, rehearsal.api)
-    assert left == ["Deployment own"], "a Deployment that was there before stays"
+    [monitoring] = rehearsal.store.read().resources
+    assert left == ["Deployment own", f"cloud resource {monitoring}"], "what was there before stays"
