@@ -7,7 +7,9 @@
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
 # With a credential of now, not with the one that the last `up` left in the state.
-PULUMI_ACCESS = pulumi --cwd components/access
+# The Kubernetes provider leaves its kubeconfig in TMPDIR, with the key in it.
+PULUMI_ACCESS = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM && \
+  TMPDIR="$$folder" pulumi --cwd components/access
 # What pip and others leave there stays in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 
