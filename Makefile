@@ -6,10 +6,10 @@
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
-# With a credential of now, not with the one that the last `up` left in the state; the Kubernetes provider leaves a
-# kubeconfig with its key in the temporary folder.
-PULUMI_ACCESS = scratch=$$(mktemp -d "$(TMPDIR)/pulumi.XXXXXX") && trap 'rm -rf "$$scratch"' EXIT INT TERM && \
-  TMPDIR="$$scratch" pulumi --cwd components/access
+# With a credential of now, not with the one that the last `up` left in the state.
+# The Kubernetes provider leaves its kubeconfig in TMPDIR, with the key in it.
+PULUMI_ACCESS = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM && \
+  TMPDIR="$$folder" pulumi --cwd components/access
 # What pip and others leave there stays in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 

@@ -77,7 +77,7 @@ def answers(*records: dict[str, Any], hpas: tuple[dict[str, Any], ...] = ()) -> 
         "/apis/autoscaling/v2": {"kind": "APIResourceList"},
         HPAS: {"items": list(hpas)},
         "/api/v1": kinds(
-            ("ServiceAccount", "serviceaccounts", True), ("ServiceAccount", "serviceaccounts/token", True)
+            ("ServiceAccount", "serviceaccounts/token", True), ("ServiceAccount", "serviceaccounts", True)
         ),
         "/apis/rbac.authorization.k8s.io/v1": kinds(("ClusterRole", "clusterroles", False)),
         "/apis/apps/v1": kinds(("Deployment", "deployments", True)),

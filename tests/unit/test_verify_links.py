@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoscaling.exposed_name import exposed_name
+from autoscaling.rule_drift import fingerprints
 from autoscaling.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
 from tests.unit.fake_cluster import (
     ADAPTER_PODS,
@@ -32,7 +33,7 @@ from tests.unit.fake_cluster import (
     running,
     series,
 )
-from verify import ClusterError, Step, broken_link, check_stack
+from verify import ClusterError, StackOutputs, Step, broken_link, check_stack
 
 PODS_OF, VALUES_OF = "pods of default/bert", f"{METRIC} of default/bert"
 FAMILY = '{__name__=~"DCGM_.+"}'
@@ -71,6 +72,29 @@ def test_the_steps_go_in_the_guides_order() -> None:
     assert names[:4] == ["custom metrics API", "metrics listed", PODS_OF, VALUES_OF]
     assert PREDICT in names[4]
     assert names[5:] == [AUTOSCALER]
+
+
+@pytest.mark.parametrize(
+    ("broken", "observed"),
+    [
+        ({}, "the same"),
+        (
+            {ADAPTER_RULES: config_map({**RULE, "metricsQuery": "q"})},
+            f"that of {METRIC} is changed: `pulumi up --replace '**::adapter-release'` puts them back",
+        ),
+        ({ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}}, "the same"),
+        (
+            {ADAPTER_PODS: {"items": []}},
+            f"the adapter is down: no pod runs behind {ADAPTER_SERVICE_NAME}",
+        ),
+        ({ADAPTER_RULES: {"data": {}}}, "the configuration of the adapter's pod adapter-1 can't be read"),
+    ],
+)
+def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[str, Any], observed: str) -> None:
+    with running({**healthy(), **broken}) as cluster:
+        outputs = StackOutputs.of("dev", {**cluster.raw_outputs, "adapterRules": fingerprints([RULE])})
+        [step] = [one for one in check_stack(outputs, cluster.api) if one.name == "rules of the adapter"]
+    assert (step.ok, step.observed) == (observed == "the same", observed)
 
 
 @pytest.mark.parametrize(
