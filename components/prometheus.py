@@ -25,7 +25,7 @@ class ArmsPrometheusArgs:
 class ArmsPrometheus(pulumi.ComponentResource):
     """One Prometheus for the cluster. Needs an alicloud provider."""
 
-    owner: pulumi.Resource | None
+    owner: pulumi.CustomResource | None
     """What this stack created; None for `existing`."""
     http_api_url: pulumi.Output[str]
     """Intranet address of the HTTP API; a secret, since its path holds a token."""
@@ -34,6 +34,8 @@ class ArmsPrometheus(pulumi.ComponentResource):
         super().__init__("ackgpu:index:ArmsPrometheus", name, None, opts)
         self.owner = self._create_owner(name, args)
         cluster_id = pulumi.Output.from_input(args.cluster_id)
+        if self.owner and args.managed_by == "instance" and pulumi.runtime.is_dry_run():
+            self._require_none_of_others(self.owner, cluster_id)
         found = alicloud.arms.get_prometheus_output(
             ids=cluster_id.apply(lambda one: [one]),
             # Without it the addresses are empty strings.
@@ -46,7 +48,24 @@ class ArmsPrometheus(pulumi.ComponentResource):
         )
         self.http_api_url = pulumi.Output.secret(address)
 
-    def _create_owner(self, name: str, args: ArmsPrometheusArgs) -> pulumi.Resource | None:
+    def _require_none_of_others(self, owner: pulumi.CustomResource, cluster_id: pulumi.Output[str]) -> None:
+        """At preview: `up` would fail at its creation, with half of the stack made."""
+        there = alicloud.arms.get_prometheus_output(
+            ids=cluster_id.apply(lambda one: [one]), opts=pulumi.InvokeOutputOptions(parent=self)
+        )
+
+        async def check(instances: Sequence[alicloud.arms.outputs.GetPrometheusPrometheiResult]) -> bool:
+            # Of one that the stack has already, the id is known.
+            if instances and not await owner.id.is_known():
+                raise pulumi.RunError(
+                    f"cluster {instances[0].cluster_id} has a Managed Prometheus instance already, and it is not this "
+                    "stack's: set prometheus.managedBy to existing, and the stack uses it and leaves it."
+                )
+            return True
+
+        _passed: pulumi.Output[bool] = there.prometheis.apply(check)
+
+    def _create_owner(self, name: str, args: ArmsPrometheusArgs) -> pulumi.CustomResource | None:
         options = pulumi.ResourceOptions(parent=self)
         if args.managed_by == "instance":
             return alicloud.arms.Prometheus(

@@ -10,6 +10,7 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
+from rehearsal.alicloud.store import PROMETHEUS, CloudResource
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
 
@@ -89,6 +90,21 @@ def test_other_owners_stop_preview_and_up_and_nothing_is_made(rehearsal: Rehears
         assert made(rehearsal) == []
         assert rehearsal.store.read().resources == {}
         assert cluster_leftovers(rehearsal.layout, rehearsal.api) == before
+
+
+@pytest.mark.usefixtures("emptied")
+def test_an_instance_of_prometheus_that_is_there_already_is_told_at_preview_and_can_be_used(
+    rehearsal: Rehearsal,
+) -> None:
+    with rehearsal.store.transaction() as cloud:
+        inputs = {"clusterType": "aliyun-cs", "clusterId": rehearsal.setting("cluster")["id"]}
+        cloud.resources[inputs["clusterId"]] = CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})
+    with pytest.raises(automation.CommandError, match="already, and it is not this stack's"):
+        rehearsal.stack.preview()
+    rehearsal.edit(prometheus={**rehearsal.setting("prometheus"), "managedBy": "existing"})
+    assert set(rehearsal.stack.preview().change_summary) == {OpType.CREATE}
+    with rehearsal.store.transaction() as cloud:
+        del cloud.resources[inputs["clusterId"]]
 
 
 @pytest.mark.case("F1")

@@ -80,6 +80,8 @@ class Recorder(pulumi.runtime.Mocks):
     """Those that are there: id to its CIDRs."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
+    prometheus_was_there: bool = False
+    """Before the program ran."""
     platform_outputs: dict[str, Any] = field(default_factory=dict)
     """What a stack that is named as the platform exports."""
     registrations: list[Registration] = field(default_factory=list)
@@ -186,7 +188,8 @@ class Recorder(pulumi.runtime.Mocks):
             "clusterId": arguments["ids"][0],
             "httpApiIntraUrl": url,
         }
-        return {"prometheis": [instance] if self.prometheus_exists else []}
+        exists = self.prometheus_exists if arguments.get("enableDetails") else self.prometheus_was_there
+        return {"prometheis": [instance] if exists else []}
 
     def of_type(self, type_: str) -> list[Registration]:
         return [one for one in self.registrations if one.type == type_]

@@ -457,6 +457,16 @@ def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
     assert program.one(RELEASE).inputs["values"] == "<secret>", "all three end in the same address"
 
 
+def test_an_instance_of_somebody_else_is_told_at_preview_with_the_setting_that_uses_it() -> None:
+    with pytest.raises(
+        pulumi.RunError, match=r"already, and it is not this stack's: set prometheus\.managedBy to existing"
+    ):
+        run_program(dev_config(), Recorder(preview=True, prometheus_was_there=True))
+    for managed_by in ("addon", "existing"):
+        run_program(dev_config(prometheus={"managedBy": managed_by}), Recorder(preview=True, prometheus_was_there=True))
+    run_program(dev_config(), Recorder(prometheus_was_there=True))
+
+
 @pytest.mark.parametrize(
     ("recorder", "sentence"),
     [
