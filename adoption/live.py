@@ -82,12 +82,12 @@ class LiveCluster:
         services = self._list("v1", "Service", namespace)
         budgets = self._list("policy/v1", "PodDisruptionBudget", namespace)
         deployment = _named(self._list("apps/v1", "Deployment", namespace), name)
-        service = _named(services, f"{name}{SERVICE_SUFFIX}")
+        own = _named(services, f"{name}{SERVICE_SUFFIX}")
         return ServiceObjects(
             deployment,
-            service,
+            own,
             [one for one in autoscalers if _scales(one, name)],
-            [one for one in services if one is not service and _has_pods(one, deployment)],
+            [one for one in services if one is not own and _has_pods(one, deployment)],
             [one for one in budgets if _has_pods(one, deployment)],
         )
 
