@@ -21,6 +21,8 @@ _LEFT = {
 }
 """Fields of which no change is told, by kind."""
 
+_SHORT = {"HorizontalPodAutoscaler": "HPA"}
+
 Change = tuple[str, Any, Any]
 """Path, value as it is, value that is wanted."""
 
@@ -57,9 +59,6 @@ def effects(live: Object, wanted: Object) -> Iterator[str]:
         lost = sorted(_owned(live, part) - set(wanted["metadata"].get(part) or {}))
         if lost:
             yield f"{what} would lose its {part} {', '.join(lost)}, for which there is no setting."
-
-
-_SHORT = {"HorizontalPodAutoscaler": "HPA"}
 
 
 def _owned(live: Object, part: str) -> set[str]:
