@@ -115,6 +115,10 @@ _DNS_LABEL = Form(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
     "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
 )
+_DNS_SUBDOMAIN = Form(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    "the name of a Secret has at most 253 lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+)
 _LONGEST_SERVICE_NAME = 63 - len(SERVICE_SUFFIX)
 _SERVICE_NAME = Form(
     rf"[a-z]([-a-z0-9]{{0,{_LONGEST_SERVICE_NAME - 2}}}[a-z0-9])?",
@@ -182,6 +186,7 @@ def _header_part(value: SecretStr) -> SecretStr:
 
 Text = Annotated[str, Field(min_length=1), _FILLED_IN]
 Name = Annotated[str, _DNS_LABEL]
+SecretName = Annotated[str, _DNS_SUBDOMAIN]
 InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
 Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 """Encrypted in the stack's file, and no part of any message."""
@@ -515,7 +520,7 @@ class Service(_Model):
     """Arguments of the container; by default those of its image."""
     env: dict[Annotated[str, _VARIABLE], str] = {}
     """Environment of the container, in plain text."""
-    env_from: list[Name] = []
+    env_from: list[SecretName] = []
     """Kubernetes Secrets of the namespace whose keys become environment variables: for what is secret."""
     cpu: Annotated[
         str,
