@@ -56,6 +56,8 @@ class Scaled:
     autoscaler: str
     renamed: bool = False
     """Whether the Deployment has the service's former name."""
+    retained: bool = False
+    """Whether what the stack made for it stays when it is deleted."""
 
 
 def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
@@ -104,8 +106,8 @@ def adapter_of_unknown_origin(
     registered = [one["metadata"]["name"] for one in registrations if _owner(one) == ADAPTER_SERVICE]
     if registered and not any(ours):
         yield (
-            f"{' and '.join(registered)} {'are' if len(registered) > 1 else 'is'} served by {ADAPTER_SERVICE} already, "
-            "which does not say that this stack installed it, and this stack has no HPA yet: where "
+            f"{' and '.join(registered)} {'are' if len(registered) > 1 else 'is'} served by {ADAPTER_SERVICE} "
+            "already, and this stack has no HPA yet: where "
             f"its own earlier `up` did not install that adapter, `up` will stop at the name of the release "
             f"{ADAPTER_NAME}, which is taken. `make adopt` takes it over as it is; `helm uninstall {ADAPTER_NAME} -n "
             f"{ADAPTER_NAMESPACE}` makes room for another, and HPAs that read it stand still until `up` has ended."
@@ -134,6 +136,13 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
             namespace, name = metadata["namespace"], metadata["name"]
             maker = stack_of(metadata) if scaler.kind == _HPA else None
             if maker == stack:
+                former = by_deployment.get((namespace, target)) if kind == "Deployment" else None
+                if former and former.retained and former.autoscaler != name:
+                    yield (
+                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}, and with "
+                        f"retainOnDelete it would stay beside HPA {namespace}/{former.autoscaler}, so that neither "
+                        "scales: set retainOnDelete to false and run `pulumi up`, then rename the HPA."
+                    )
                 continue
             # A ScaledObject makes an HPA, and makes it anew when it is deleted.
             if any(owner.get("uid") in told for owner in metadata.get("ownerReferences") or ()):

@@ -51,7 +51,13 @@ def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = Tru
         installs_adapter: whether the adapter is this stack's, and neither that of a platform it uses nor adopted.
     """
     scaled = [
-        Scaled(one.namespace, one.object_name, one.autoscaler_name, renamed=one.formerly is not None)
+        Scaled(
+            one.namespace,
+            one.object_name,
+            one.autoscaler_name,
+            renamed=one.formerly is not None,
+            retained=one.retain_on_delete,
+        )
         for one in services
     ]
 

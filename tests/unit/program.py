@@ -84,6 +84,8 @@ class Recorder(pulumi.runtime.Mocks):
     """Before the program ran."""
     platform_outputs: dict[str, Any] = field(default_factory=dict)
     """What a stack that is named as the platform exports."""
+    last_outputs: dict[str, Any] = field(default_factory=dict)
+    """What the stack itself exported before."""
     registrations: list[Registration] = field(default_factory=list)
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
@@ -118,8 +120,12 @@ class Recorder(pulumi.runtime.Mocks):
             "alicloud:vpc/getSwitches:getSwitches": self._switches,
             "alicloud:vpc/getNetworks:getNetworks": self._networks,
             "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
+            "pulumi:pulumi:readStackOutputs": self._last_outputs,
         }
         return answers[args.token](args.args), []
+
+    def _last_outputs(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {**arguments, "outputs": self.last_outputs}
 
     def _clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "id", "ipStack", "nodeCidrMask",
@@ -265,6 +271,13 @@ def run_program(config: dict[str, Any], recorder: Recorder, *, encrypted: Sequen
     """Run `__main__.py` once on the values, as the engine hands them over; mocks have no cluster to wait for."""
     program = functools.partial(runpy.run_path, str(CHECKOUT / "__main__.py"))
     _run({"ackgpu:waitForMetrics": "0s", **config}, recorder, program, encrypted)
+    return recorder
+
+
+def run_access(config: dict[str, Any], recorder: Recorder) -> Recorder:
+    """Run the program of `make refresh` and `make destroy`."""
+    program = functools.partial(runpy.run_path, str(CHECKOUT / "components" / "access" / "__main__.py"))
+    _run(config, recorder, program)
     return recorder
 
 

@@ -181,6 +181,17 @@ def test_a_release_with_the_stacks_own_name_is_of_no_unknown_origin(
 
 
 @pytest.mark.parametrize(
+    ("retained", "hpa", "told"),
+    [(True, "old", True), (False, "old", False), (True, "bert-gpu", False)],
+)
+def test_an_hpa_of_ours_that_would_stay_beside_its_successor_is_told(retained: bool, hpa: str, told: bool) -> None:
+    bert = Scaled("demo", "bert", "bert-gpu", retained=retained)
+    sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
+    assert bool(sentences) is told
+    assert all("set retainOnDelete to false and run `pulumi up`, then rename the HPA" in one for one in sentences)
+
+
+@pytest.mark.parametrize(
     ("renamed", "hpas", "told"),
     [
         (True, [scaler("bert-gpu", stack="ackgpu/dev")], False),
