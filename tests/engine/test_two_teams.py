@@ -82,10 +82,13 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     rehearsal: Rehearsal, stacks: Stacks, shown: Shown
 ) -> None:
     own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter")}
-    # Whatever of the chart's values may be secret, encrypted or not in the stack's file.
-    planted = Secret("chart value", (b"a-chart-value-that-may-be-secret",))
-    own["metricsAdapter"]["values"] = {"AlibabaCloudMetricsAdapter": {"env": [{"Key": planted.parts[0].decode()}]}}
     platform = stacks.write("platform", **own, services=[])
+    planted = Secret("chart value", (b"a-chart-value-that-is-encrypted",))
+    platform.set_config(
+        "metricsAdapter.values.AlibabaCloudMetricsAdapter.AccessKeySecret",
+        automation.ConfigValue(planted.parts[0].decode(), secret=True),
+        path=True,
+    )
     platform.up(color="never")
     bought = bought_by(rehearsal)
     release = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
