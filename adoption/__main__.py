@@ -87,12 +87,13 @@ def adopt(stack: str, files: _Files, *, write: bool) -> None:
             return
         files.output.mkdir(parents=True)
         files.draft.write_text(after, encoding="utf-8")
-        _check(files.draft)
+        if before != after:
+            told = f"The settings that keep it, {_shown(files.draft)}:"
+            print("", told, *_difference(files, before, after), sep="\n", flush=True)
+        _check(files, found)
         imports = _imports(stack, files, found, cluster) if found.things else []
-    if before != after:
-        print("", f"The settings that keep it, {_shown(files.draft)}:", *_difference(files, before, after), sep="\n")
-        if write:
-            _replace(files.settings, after)
+    if write and before != after:
+        _replace(files.settings, after)
     taken = write or before == after
     print("", "Next:", *_next(files, imports, stack, taken=taken), sep="\n")
 
@@ -128,18 +129,32 @@ def _imports(stack: str, files: _Files, found: Findings, cluster: LiveCluster) -
     return _write_imports(files.output, plan, found.things)
 
 
-def _check(draft: Path) -> None:
+def _check(files: _Files, found: Findings) -> None:
     try:
-        check_file(draft)
+        check_file(files.draft)
     except SettingsError as error:
-        hint = (
+        # Each begins with the name of the file, which the user's own has too.
+        faults = [f"{_shown(files.output)}/{fault}" for fault in error.faults]
+        raise AdoptionError(
+            "\n".join(["", "These settings can't be used:", *faults, *_ways_out(faults, files, found)])
+        ) from None
+
+
+def _ways_out(faults: Sequence[str], files: _Files, found: Findings) -> Iterator[str]:
+    of_rules = [fault for fault in faults if EXTRA_RULES in fault]
+    if of_rules:
+        yield (
             "A rule that is refused has to be rewritten in the release, or taken out of it, before the program can "
             "keep it: README.md has what it must look like."
         )
-        refused = [hint] if any(EXTRA_RULES in fault for fault in error.faults) else []
-        raise AdoptionError(
-            "\n".join(["", f"The settings that keep it, {_shown(draft)}, can't be used:", *error.faults, *refused])
-        ) from None
+    if len(of_rules) < len(faults):
+        hpas = [name for kind, *name in found.things if kind == "HorizontalPodAutoscaler"]
+        command = ", such as `kubectl edit hpa -n {} {}`".format(*hpas[0]) if hpas else ""
+        yield (
+            f"The lines with a + are what is live, and are written over what {files.settings.name} says: change them "
+            f"where they are (the pool in the ACK console, Deployment, Service and HPA by kubectl{command}), and run "
+            "`make adopt` again."
+        )
 
 
 def _refuse_losses(plan: Plan) -> None:

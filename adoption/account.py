@@ -12,6 +12,7 @@ import pulumi_alicloud as alicloud
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 
 from adoption.part import AdoptionError
+from autoscaling.instance_types import has_gpus
 from autoscaling.settings import Settings
 from components.cluster import AckCluster, AckClusterArgs
 from operations.throwaway import AskError, ask
@@ -51,6 +52,8 @@ class Account:
     """Address of the cluster's instance, a secret; None: it has none."""
     pools: Sequence[Pool]
     """Those of the name in the settings."""
+    other_gpu_pools: Mapping[str, Sequence[str]]
+    """Instance types of those of another name, by that."""
 
 
 def look_at_account(settings: Settings) -> Account:
@@ -67,9 +70,7 @@ def look_at_account(settings: Settings) -> Account:
         account = alicloud.Provider("account", region=settings.region)
         cluster = AckCluster("cluster", cluster_args, pulumi.ResourceOptions(providers=[account]))
         asked = pulumi.InvokeOutputOptions(provider=account)
-        pools = alicloud.cs.get_kubernetes_node_pools_output(
-            cluster_id=cluster.cluster_id, node_pool_name=settings.gpu_node_pool.name, opts=asked
-        )
+        pools = alicloud.cs.get_kubernetes_node_pools_output(cluster_id=cluster.cluster_id, opts=asked)
         prometheus = alicloud.arms.get_prometheus_output(
             ids=cluster.cluster_id.apply(lambda one: [one]), enable_details=True, opts=asked
         )
@@ -93,6 +94,11 @@ def look_at_account(settings: Settings) -> Account:
         vswitch_ids=seen["vswitch_ids"],
         prometheus=next((one.http_api_intra_url for one in seen["prometheus"] if one.cluster_id == cluster_id), None),
         pools=[_pool(one) for one in seen["pools"] if one.node_pool_name == name],
+        other_gpu_pools={
+            one.node_pool_name: list(one.instance_types)
+            for one in seen["pools"]
+            if one.node_pool_name != name and any(has_gpus(type_) for type_ in one.instance_types or [])
+        },
     )
 
 

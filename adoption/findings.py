@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from adoption.account import Account
@@ -50,15 +50,27 @@ def findings(settings: Settings, account: Account, live: Live, owned: Owned) -> 
     for index, service in enumerate(settings.services):
         objects = live.services[index]
         name = f"{service.namespace}/{service.object_name}"
-        left = ServiceObjects(
-            _left(all_of_it, objects.deployment, f"Deployment {name}", owned),
-            _left(all_of_it, objects.service, f"Service {name}{SERVICE_SUFFIX}", owned),
-            [one for one in objects.autoscalers if _left(all_of_it, one, "", owned)],
+        left = replace(
+            objects,
+            deployment=_left(all_of_it, objects.deployment, f"Deployment {name}", owned),
+            service=_left(all_of_it, objects.service, _missing_service(name, objects), owned),
+            autoscalers=[one for one in objects.autoscalers if _left(all_of_it, one, "", owned)],
         )
         if not objects.autoscalers:
             all_of_it.missing.append(f"HPA of Deployment {name}")
         all_of_it.part.add(of_service(service, ("services", index), left))
     return all_of_it
+
+
+def _missing_service(name: str, objects: ServiceObjects) -> str:
+    missing = f"Service {name}{SERVICE_SUFFIX}"
+    others = ", ".join(
+        f"{one['metadata']['namespace']}/{one['metadata']['name']} ({one['spec']['type']})"
+        for one in objects.other_services
+    )
+    if not others:
+        return missing
+    return f"{missing}: the pods have {others}, and `up` makes this one beside, with a load balancer of its own"
 
 
 def different(wanted: Mapping[Key, Any], settings: Settings) -> dict[Key, Any]:
@@ -91,7 +103,9 @@ def _pool(found: Findings, settings: Settings, account: Account, owned: Owned) -
     name = settings.gpu_node_pool.name
     ids = [f"{account.cluster_id}:{pool.pool_id}" for pool in account.pools]
     if not account.pools:
-        found.missing.append(f"node pool {name}")
+        others = ", ".join(f"{other} ({', '.join(types)})" for other, types in account.other_gpu_pools.items())
+        meant = f": there is {others}; set gpuNodePool.name to the one that is meant, or `up` makes another"
+        found.missing.append(f"node pool {name}{meant if others else ''}")
     elif any((NODE_POOL, one) in owned for one in ids):
         found.owned.append(f"node pool {name}")
     elif len(account.pools) > 1:

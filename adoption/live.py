@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from adoption.part import AdoptionError
+from adoption.selectors import selects
 from autoscaling.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
 from autoscaling.settings import Settings
 from autoscaling.settings.model import SERVICE_SUFFIX, Service
@@ -21,6 +22,7 @@ _KINDS = {
     "Deployment": "deployments",
     "Service": "services",
     "HorizontalPodAutoscaler": "horizontalpodautoscalers",
+    "PodDisruptionBudget": "poddisruptionbudgets",
 }
 
 
@@ -32,6 +34,10 @@ class ServiceObjects:
     service: Object | None
     autoscalers: Sequence[Object]
     """All HPAs of the Deployment."""
+    other_services: Sequence[Object] = ()
+    """Those of another name that have the Deployment's pods."""
+    disruption_budgets: Sequence[Object] = ()
+    """Those that have the Deployment's pods."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,16 @@ class LiveCluster:
         name, namespace = service.object_name, service.namespace
         version = f"autoscaling/{settings.cluster.autoscaling_api}"
         autoscalers = self._list(version, "HorizontalPodAutoscaler", namespace)
+        services = self._list("v1", "Service", namespace)
+        budgets = self._list("policy/v1", "PodDisruptionBudget", namespace)
+        deployment = _named(self._list("apps/v1", "Deployment", namespace), name)
+        own = _named(services, f"{name}{SERVICE_SUFFIX}")
         return ServiceObjects(
-            self._named("apps/v1", "Deployment", namespace, name),
-            self._named("v1", "Service", namespace, f"{name}{SERVICE_SUFFIX}"),
+            deployment,
+            own,
             [one for one in autoscalers if _scales(one, name)],
+            [one for one in services if one is not own and _has_pods(one, deployment)],
+            [one for one in budgets if _has_pods(one, deployment)],
         )
 
     def _release(self) -> HelmRelease | None:
@@ -88,9 +100,6 @@ class LiveCluster:
             raise AdoptionError(f"the release {ADAPTER_NAME} can't be read: {error}.") from None
         return None if found and found.status == "uninstalled" else found
 
-    def _named(self, version: str, kind: str, namespace: str, name: str) -> Object | None:
-        return next((one for one in self._list(version, kind, namespace) if one["metadata"]["name"] == name), None)
-
     def _list(self, version: str, kind: str, namespace: str) -> list[Object]:
         kinds = {"apiVersion": version, "kind": kind}
         # A list names the kind of its items once.
@@ -101,6 +110,21 @@ def _path(wanted: Object) -> str:
     version = wanted["apiVersion"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
     return f"{group}/namespaces/{wanted['metadata']['namespace']}/{_KINDS[wanted['kind']]}"
+
+
+def _named(objects: Sequence[Object], name: str) -> Object | None:
+    return next((one for one in objects if one["metadata"]["name"] == name), None)
+
+
+def _has_pods(one: Object, deployment: Object | None) -> bool:
+    """Whether a Service or a PodDisruptionBudget selects the pods of a Deployment."""
+    if deployment is None:
+        return False
+    selector = one["spec"].get("selector")
+    if one["kind"] == "Service":
+        # One without a selector has no pods, where an empty one of the other kind has all.
+        selector = {"matchLabels": selector} if selector else None
+    return selects(selector, deployment["spec"]["template"]["metadata"]["labels"])
 
 
 def _scales(autoscaler: Object, deployment: str) -> bool:

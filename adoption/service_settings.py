@@ -8,6 +8,7 @@ from typing import Any
 
 from kubernetes.utils.quantity import parse_quantity
 
+from adoption.behavior import in_full
 from adoption.live import Object, ServiceObjects
 from adoption.part import Key, Part
 from adoption.secret_names import may_be_secret
@@ -31,6 +32,7 @@ def of_service(service: Service, key: Key, found: ServiceObjects) -> Part:
     values: dict[Key, Any] = {}
     if found.deployment:
         values |= _deployment(service, found.deployment, part)
+        part.notes.append(_disruption_budget(service, found))
     if found.service:
         values |= _load_balancer(found.service, part)
     if found.autoscalers:
@@ -85,6 +87,14 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
     return values
 
 
+def _disruption_budget(service: Service, found: ServiceObjects) -> str:
+    made = f"PodDisruptionBudget {service.namespace}/{service.object_name} would be made"
+    others = ", ".join(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in found.disruption_budgets)
+    if others:
+        return f"{made}, and its pods have {others}: Kubernetes evicts no pod that has two, so delete that first."
+    return f"{made}: whoever drains nodes then takes one of its pods at a time."
+
+
 def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
     if GPU_MEMORY in limits:
         shared: dict[Key, Any] = {("gpuMemoryGiB",): int(limits[GPU_MEMORY])}
@@ -125,17 +135,16 @@ def _autoscaler(service: Service, found: list[Object] | Any, part: Part) -> dict
             f"{_named(live)} would no longer scale on its metrics of type {', '.join(others)}, for which there is no "
             "setting."
         )
-    behavior = spec.get("behavior") or {}
+    behavior = in_full(spec.get("behavior"))
     return {
         ("autoscaler", "name"): live["metadata"]["name"],
         **({("autoscaler", "metrics"): metrics} if metrics else {}),
         ("autoscaler", "minReplicas"): spec.get("minReplicas", 1),
         ("autoscaler", "maxReplicas"): spec["maxReplicas"],
         **{
-            ("autoscaler", side, key): behavior[side][key]
-            for side in ("scaleUp", "scaleDown")
+            ("autoscaler", side, key): rules[key]
+            for side, rules in behavior.items()
             for key in ("stabilizationWindowSeconds", "policies")
-            if (behavior.get(side) or {}).get(key) is not None
         },
     }
 

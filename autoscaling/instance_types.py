@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +52,14 @@ def _table() -> dict[str, InstanceType]:
 def find_instance_type(name: str) -> InstanceType | None:
     """The type of that name, or None where the table does not have it: it may be newer than the table."""
     return _table().get(name)
+
+
+def has_gpus(name: str) -> bool:
+    """Whether a type is of a family with GPUs: gn, vgn and sgn, and ebm and scc before those are bare metal.
+
+    https://www.alibabacloud.com/help/en/ecs/user-guide/overview-of-instance-families
+    """
+    return bool(re.match(r"ecs\.(ebm|scc)?[vs]?gn\d", name))
 
 
 def gpu_memory_mib(names: Sequence[str]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autoscaling.card_modes import SCHEDULE_LABEL
+from autoscaling.card_modes import CARD_MODES, SCHEDULE_LABEL
 from autoscaling.node_labels import DRIVER_LABEL
 
 _SETTINGS = {
@@ -48,4 +48,6 @@ def not_reached(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
 
 
 def _labels(inputs: Mapping[str, Any]) -> dict[str, str]:
-    return {one["key"]: one["value"] for one in inputs.get("labels") or []}
+    # Nodes without the label are in the mode that it is for: a pool made by hand need not have it.
+    default = {SCHEDULE_LABEL: CARD_MODES["exclusive"].schedule}
+    return default | {one["key"]: one["value"] for one in inputs.get("labels") or []}

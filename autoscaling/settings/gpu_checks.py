@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from autoscaling.card_modes import CARD_MODES
-from autoscaling.instance_types import find_instance_type, gpu_memory_mib
+from autoscaling.instance_types import find_instance_type, gpu_memory_mib, has_gpus
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import GpuNodePool, Service, Settings
 from autoscaling.settings.wording import nearest
@@ -77,9 +77,7 @@ def _instance_types(pool: GpuNodePool) -> Iterator[Finding]:
 
 
 def _unknown_type(name: str, pool: GpuNodePool) -> Iterator[Finding]:
-    # https://www.alibabacloud.com/help/en/ecs/user-guide/overview-of-instance-families: gn, vgn and sgn have GPUs, and
-    # ebm and scc before them are bare metal.
-    if not re.match(r"ecs\.(ebm|scc)?[vs]?gn\d", name):
+    if not has_gpus(name):
         yield Finding(f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...).", (_TYPES,))
     elif pool.gpus_per_node is None:
         yield Finding(

@@ -63,6 +63,8 @@ class Adoption:
     imported: str = ""
     preview: dict[str, str] = field(default_factory=dict)
     """Operation by type of resource, for what is not the same."""
+    warnings: list[str] = field(default_factory=list)
+    """What that preview warned of."""
     activity: list[str] = field(default_factory=list)
     """The HPA's ScalingActive, at each change of the HPA during `up`."""
     text: str = ""
@@ -229,7 +231,7 @@ def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
     adoption.text = rehearsal.stack_file.read_text()
     assert preview == f"pulumi preview --stack {REHEARSAL}"
     with shown.recorded() as printed:
-        rehearsal.stack.preview(color="never", on_event=lambda event: _note(adoption.preview, event))
+        rehearsal.stack.preview(color="never", on_event=lambda event: _note(adoption, event))
     adoption.in_the_open = printed.in_the_open(rehearsal.layout)
     assert up == f"pulumi up --stack {REHEARSAL}"
     with watched(rehearsal) as adoption.activity, shown.recorded() as printed:
@@ -238,16 +240,22 @@ def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
     return adoption
 
 
-def _note(steps: dict[str, str], event: EngineEvent) -> None:
+def _note(adoption: Adoption, event: EngineEvent) -> None:
     if event.resource_pre_event:
         step = event.resource_pre_event.metadata
         if step.op != OpType.SAME:
-            steps[step.type] = str(step.op.value)
+            adoption.preview[step.type] = str(step.op.value)
+    if event.diagnostic_event and event.diagnostic_event.severity == "warning":
+        adoption.warnings.append(event.diagnostic_event.message)
 
 
 def test_on_an_empty_account_there_is_nothing_to_adopt_and_nothing_is_written(rehearsal: Rehearsal) -> None:
+    other = guide_by_hand.node_pool(rehearsal, nodePoolName="cards", instanceTypes=["ecs.gn6v-c8g1.2xlarge"])
     result = shell(rehearsal, f"make adopt STACK={REHEARSAL}")
+    with rehearsal.store.transaction() as cloud:
+        del cloud.resources[other]
     assert result.returncode != 0
+    assert "missing  node pool gpu: there is cards (ecs.gn6v-c8g1.2xlarge); set gpuNodePool.name" in result.stdout
     assert "Nothing of this stack is there yet under the names of its settings" in result.stderr
     assert "Traceback" not in result.stderr
     assert f"missing  Deployment {NAMESPACE}/{SERVICE}" in result.stdout
@@ -276,8 +284,23 @@ def test_the_settings_keep_what_is_live_and_the_users_comments(rehearsal: Rehear
     assert ours["ackgpu:metricsAdapter"]["extraRules"] == [FOREIGN_RULE]
     assert ours["ackgpu:metricsAdapter"]["values"] == {"AlibabaCloudMetricsAdapter": FOREIGN_VALUES}
     assert ours["ackgpu:services"][0]["retainOnDelete"] is True
+    # The guide's HPA has no behavior.
+    assert ours["ackgpu:services"][0]["autoscaler"]["scaleDown"] == {"stabilizationWindowSeconds": 300}
     for comment in ("# Same name and values as the vendor's chart", "# 300 on a real cluster"):
         assert comment in adopted.text
+
+
+def test_what_up_would_change_is_told(adopted: Adoption) -> None:
+    told = adopted.told.partition("\nWhat `pulumi up` would change:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.partition(" would ")[0] for line in told] == [
+        f"PodDisruptionBudget {NAMESPACE}/{SERVICE}",
+        f"Deployment {NAMESPACE}/{SERVICE}",
+        f"HPA {NAMESPACE}/{HPA} has no behavior, and",
+        f"HPA {NAMESPACE}/{HPA}",
+    ]
+    assert "spec.strategy.rollingUpdate.maxSurge (25% -> 0)" in told[1]
+    assert told[3].endswith(" would change in spec.metrics[0].pods.target.type (Utilization -> AverageValue).")
+    assert adopted.warnings == []
 
 
 def test_the_preview_after_the_import_has_in_place_updates_and_what_is_new(adopted: Adoption) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -278,6 +279,10 @@ def test_another_prometheus_is_told_without_its_address() -> None:
 
 # A service
 
+NEW_BUDGET = (
+    "PodDisruptionBudget default/bert would be made: whoever drains nodes then takes one of its pods at a time."
+)
+
 
 def test_the_guides_objects_need_their_names_and_to_be_kept() -> None:
     found, notes, problems = wanted(manifests())
@@ -287,7 +292,7 @@ def test_the_guides_objects_need_their_names_and_to_be_kept() -> None:
         "autoscaler.name": "gpu-hpa",
         "retainOnDelete": True,
     }
-    assert (notes, problems) == ([], [])
+    assert (notes, problems) == ([NEW_BUDGET], [])
 
 
 def test_what_the_container_has_becomes_settings() -> None:
@@ -357,7 +362,7 @@ def test_ports_and_the_kind_of_address_become_settings_and_what_can_not_is_told(
     found, *_ = wanted(live)
     assert (found["port"], found["loadBalancer"]) == (8080, "intranet")
     live.service["spec"].update({"type": "ClusterIP", "ports": [{"port": 80}, {"port": 9000}]})
-    _, [note], [problem] = wanted(live)
+    _, [_, note], [problem] = wanted(live)
     assert "is of type ClusterIP, and would become a LoadBalancer" in note
     assert "would lose 9000" in problem
 
@@ -386,6 +391,52 @@ def test_the_hpa_keeps_its_metrics_numbers_and_pace() -> None:
     assert found["autoscaler.scaleDown.stabilizationWindowSeconds"] == 60
 
 
+PACE = {
+    "scaleUp": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]},
+    "scaleDown": {"stabilizationWindowSeconds": 15, "policies": [{"type": "Pods", "value": 2, "periodSeconds": 30}]},
+}
+UP_BY_DEFAULT = [
+    {"type": "Pods", "value": 4, "periodSeconds": 15},
+    {"type": "Percent", "value": 100, "periodSeconds": 15},
+]
+DOWN_BY_DEFAULT = [{"type": "Percent", "value": 100, "periodSeconds": 15}]
+"""As kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale has them under "Default Behavior"."""
+
+
+@pytest.mark.parametrize(
+    ("behavior", "kept"),
+    [
+        (None, {}),
+        # As the API server serves it: it fills in all but the window, which is the controller's.
+        ({"scaleDown": {"policies": DOWN_BY_DEFAULT, "selectPolicy": "Max"}}, {}),
+        ({"scaleDown": {"stabilizationWindowSeconds": 0}}, {"autoscaler.scaleDown.stabilizationWindowSeconds": 0}),
+    ],
+)
+def test_where_the_hpa_says_nothing_of_its_pace_kubernetes_defaults_become_settings(
+    behavior: Any, kept: dict[str, Any]
+) -> None:
+    live = manifests()
+    live.autoscalers[0]["spec"].update({} if behavior is None else {"behavior": behavior})
+    service = {"name": "bert", "image": "registry.example/bert:1", "autoscaler": PACE}
+    found, *_ = wanted(live, settings(services=[service]))
+    assert {key: value for key, value in found.items() if "scaleUp" in key or "scaleDown" in key} == {
+        "autoscaler.scaleUp.stabilizationWindowSeconds": 0,
+        "autoscaler.scaleUp.policies": UP_BY_DEFAULT,
+        "autoscaler.scaleDown.stabilizationWindowSeconds": 300,
+        "autoscaler.scaleDown.policies": DOWN_BY_DEFAULT,
+        **kept,
+    }
+
+
+def test_a_budget_that_has_the_pods_already_is_told_for_with_two_no_pod_is_evicted() -> None:
+    budgets = [{"metadata": {"namespace": "default", "name": name}} for name in ("team", "other")]
+    _, [note], _ = wanted(manifests(disruption_budgets=budgets))
+    assert note == (
+        "PodDisruptionBudget default/bert would be made, and its pods have default/team, default/other: Kubernetes "
+        "evicts no pod that has two, so delete that first."
+    )
+
+
 def test_an_hpa_of_the_old_api_and_one_on_other_metrics() -> None:
     live = manifests()
     hpa = live.autoscalers[0]
@@ -393,7 +444,7 @@ def test_an_hpa_of_the_old_api_and_one_on_other_metrics() -> None:
         {"type": "Pods", "pods": {"metricName": "queue_length", "targetAverageValue": "7"}},
         {"type": "Resource", "resource": {"name": "cpu"}},
     ]
-    found, [note], _ = wanted(live)
+    found, [_, note], _ = wanted(live)
     assert found["autoscaler.metrics"] == [{"name": "queue_length", "target": 7}]
     assert "no longer scale on its metrics of type Resource" in note
 
@@ -415,7 +466,7 @@ def test_nothing_of_a_service_there_is_nothing_to_keep() -> None:
 
 def account(**changes: Any) -> Account:
     known = {"cluster_id": "c1", "kubeconfig": "", "vswitch_ids": OWN_VSWITCHES, "prometheus": URL, "pools": [pool()]}
-    return Account(**{**known, **changes})
+    return Account(**{**known, "other_gpu_pools": {}, **changes})
 
 
 def live_things() -> Live:
@@ -446,6 +497,50 @@ def test_what_is_missing_is_named() -> None:
         "missing  Service default/bert-svc",
         "missing  HPA of Deployment default/bert",
     ]
+
+
+def test_what_is_there_in_the_place_of_a_missing_pool_or_service_is_named() -> None:
+    pools = {"gpu-v100": ["ecs.gn6v-c8g1.2xlarge"], "gpu-t4": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6i-c8g1.2xlarge"]}
+    public = {"metadata": {"namespace": "default", "name": "bert-lb"}, "spec": {"type": "LoadBalancer"}}
+    live = Live([manifests(service=None, other_services=[public])], release())
+    assert findings(settings(), account(pools=[], other_gpu_pools=pools), live, ()).missing == [
+        "node pool gpu: there is gpu-v100 (ecs.gn6v-c8g1.2xlarge), gpu-t4 (ecs.gn6i-c4g1.xlarge, "
+        "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to the one that is meant, or `up` makes another",
+        "Service default/bert-svc: the pods have default/bert-lb (LoadBalancer), and `up` makes this one beside, with "
+        "a load balancer of its own",
+    ]
+
+
+def test_services_and_budgets_of_the_deployments_pods_are_found_by_their_selectors() -> None:
+    def named(name: str, selector: Any) -> dict[str, Any]:
+        return {"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector}}
+
+    mine, one_of = {"app": "bert"}, {"key": "app", "operator": "In", "values": ["bert", "t5"]}
+    answers = {
+        "services": [
+            *(named("bert-svc", mine), named("bert-lb", mine), named("narrower", {**mine, "tier": "x"})),
+            *(named("t5-svc", {"app": "t5"}), named("external", {}), named("headless", None)),
+        ],
+        "poddisruptionbudgets": [
+            *(named("equal", {"matchLabels": mine}), named("all", {}), named("none", None)),
+            named("among", {"matchExpressions": [one_of]}),
+            named("not-among", {"matchExpressions": [{**one_of, "operator": "NotIn"}]}),
+            named("labelled", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+            named("unlabelled", {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+            named("both", {"matchLabels": {"app": "t5"}, "matchExpressions": [one_of]}),
+        ],
+        "deployments": [manifests().deployment],
+    }
+    client = mock.Mock(hidden=[], listed=lambda path: answers.get(path.rpartition("/")[2], []))
+    [found] = LiveCluster(client).look(settings()).services
+    assert found.service
+    assert found.service["metadata"]["name"] == "bert-svc"
+    assert [one["metadata"]["name"] for one in found.other_services] == ["bert-lb"]
+    budgets = [one["metadata"]["name"] for one in found.disruption_budgets]
+    assert budgets == ["equal", "all", "among", "labelled", "unlabelled"]
+    answers["deployments"] = []
+    [without] = LiveCluster(client).look(settings()).services
+    assert (without.other_services, without.disruption_budgets) == ([], [])
 
 
 def test_two_pools_of_one_name_are_refused() -> None:
@@ -526,6 +621,62 @@ def test_pods_that_would_be_replaced_are_told_with_the_reason() -> None:
     assert "spec.template.spec.containers[0].image" in sentence
 
 
+def test_each_reason_for_new_pods_is_told_and_no_value_of_the_environment() -> None:
+    fields = ("args", "command", "env", "image", "livenessProbe", "ports", "resources")
+    [sentence] = effects(deployment(**{one: ["hush"] for one in fields}), deployment())
+    assert (
+        sentence.partition("differ: ")[2]
+        == ", ".join(f"spec.template.spec.containers[0].{one}" for one in fields) + "."
+    )
+
+
+def test_another_way_to_roll_out_is_told_and_another_number_of_pods_is_not() -> None:
+    live, new = deployment(image="a"), deployment(image="a")
+    live["spec"].update({"replicas": 3, "strategy": {"type": "Recreate"}})
+    rolling = {"maxSurge": 0, "maxUnavailable": 1}
+    new["spec"].update({"replicas": 1, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}})
+    assert list(effects(live, new)) == [
+        "Deployment default/bert would change in spec.strategy.rollingUpdate "
+        '(none -> {"maxSurge": 0, "maxUnavailable": 1}), spec.strategy.type (Recreate -> RollingUpdate).'
+    ]
+    live["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+    assert list(effects(live, new)) == [
+        "Deployment default/bert would change in spec.strategy.rollingUpdate.maxSurge (25% -> 0), "
+        "spec.strategy.rollingUpdate.maxUnavailable (25% -> 1)."
+    ]
+
+
+def hpa(behavior: Any) -> dict[str, Any]:
+    spec = {"maxReplicas": 3} | ({} if behavior is None else {"behavior": behavior})
+    return {
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "gpu-hpa", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def served(**scale_down: Any) -> dict[str, Any]:
+    """A behavior as the API server serves it, the defaults written out."""
+    up = {"stabilizationWindowSeconds": 0, "policies": UP_BY_DEFAULT, "selectPolicy": "Max"}
+    return {"scaleUp": up, "scaleDown": {"policies": DOWN_BY_DEFAULT, "selectPolicy": "Max", **scale_down}}
+
+
+@pytest.mark.parametrize("policy", ["Min", "Disabled"])
+def test_another_choice_among_the_policies_of_an_hpa_is_told(policy: str) -> None:
+    wanted = hpa(served(stabilizationWindowSeconds=300))
+    assert list(effects(hpa(served()), wanted)) == []
+    assert list(effects(hpa(served(selectPolicy=policy)), wanted)) == [
+        f"HPA default/gpu-hpa would change in spec.behavior.scaleDown.selectPolicy ({policy} -> Max)."
+    ]
+
+
+def test_an_hpa_without_a_behavior_is_told_where_kubernetes_defaults_are_not_the_same() -> None:
+    [sentence] = effects(hpa(None), hpa(served(stabilizationWindowSeconds=300)))
+    assert sentence.startswith("HPA default/gpu-hpa has no behavior, and would get Kubernetes' defaults as one")
+    # v2beta1 has none.
+    assert list(effects(hpa(None), hpa(None))) == []
+
+
 def test_a_service_is_compared_without_what_kubernetes_fills_in() -> None:
     metadata = {"name": "bert-svc", "namespace": "default"}
     live = {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ports": [{"port": 80, "nodePort": 30000}]}
@@ -533,7 +684,9 @@ def test_a_service_is_compared_without_what_kubernetes_fills_in() -> None:
     one, two = ({"kind": "Service", "metadata": metadata, "spec": spec} for spec in (live, other))
     assert list(effects(one, two)) == []
     one["spec"] = {**live, "externalTrafficPolicy": "Local"}
-    assert list(effects(one, two)) == ["Service default/bert-svc would change in spec.externalTrafficPolicy."]
+    assert list(effects(one, two)) == [
+        "Service default/bert-svc would change in spec.externalTrafficPolicy (Local -> none)."
+    ]
 
 
 def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> None:
@@ -737,8 +890,32 @@ def test_a_rule_that_the_program_can_not_keep_is_told_with_what_to_do(
     told = capsys.readouterr().err
     assert "metricsAdapter.extraRules[0].seriesQuery" in told
     assert "has to be rewritten in the release, or taken out of it" in told
+    assert "kubectl" not in told
     # The lines that are told are of a file that can be looked at.
     assert [path.name for path in (checkout / "build" / "adopt" / "dev").iterdir()] == ["Pulumi.dev.yaml"]
+
+
+def test_live_values_that_do_not_fit_together_are_told_with_where_to_change_them(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = account(kubeconfig=KUBECONFIG, pools=[pool(limits=(1, 6))])
+    monkeypatch.setattr(command, "look_at_account", lambda now: small)
+    monkeypatch.setattr(LiveCluster, "look", lambda self, now: live_things())
+    assert command.main(["--stack", "dev", "--write"]) == 1
+    seen = capsys.readouterr()
+    draft = checkout / "build" / "adopt" / "dev" / "Pulumi.dev.yaml"
+    assert "+    autoscaling: {min: 1, max: 6}" in seen.out
+    _, told, fault, way_out = seen.err.splitlines()
+    assert told == "These settings can't be used:"
+    at = re.fullmatch(r"build/adopt/dev/Pulumi\.dev\.yaml:(\d+): services can ask for 10 GPUs .*", fault)
+    assert at
+    assert "ackgpu:services:" in draft.read_text().splitlines()[int(at[1]) - 1]
+    assert way_out == (
+        "The lines with a + are what is live, and are written over what Pulumi.dev.yaml says: change them where they "
+        "are (the pool in the ACK console, Deployment, Service and HPA by kubectl, such as `kubectl edit hpa -n "
+        "default gpu-hpa`), and run `make adopt` again."
+    )
+    assert "max: 10" in (checkout / "Pulumi.dev.yaml").read_text()
 
 
 def test_files_and_settings_are_written_and_the_next_commands_told(

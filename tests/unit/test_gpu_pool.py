@@ -209,6 +209,13 @@ def test_what_reaches_new_nodes_only_is_told(changes: dict[str, Any], told: list
     assert sentences == ([f"gpuNodePool: a change of {', '.join(told)} {NEW_ONLY}"] if told else [])
 
 
+def test_a_pool_without_the_label_is_in_the_default_mode() -> None:
+    unlabelled = {**OLD, "labels": [{"key": "team", "value": "ml"}]}
+    assert list(not_reached(unlabelled, OLD)) == []
+    shared = {**OLD, "labels": [{"key": "ack.node.gpu.schedule", "value": "cgpu"}]}
+    assert list(not_reached(unlabelled, shared)) == [f"gpuNodePool: a change of cardMode {NEW_ONLY}"]
+
+
 def test_taints_that_the_provider_cannot_take_away_are_told() -> None:
     sentences = list(not_reached(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
     assert len(sentences) == 2
