@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import json
 import logging
 import runpy
@@ -20,6 +21,8 @@ from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import Stack, run_pulumi_func
+from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
+from pydantic.alias_generators import to_camel
 
 from components import preflight
 
@@ -86,6 +89,8 @@ class Recorder(pulumi.runtime.Mocks):
     """What a stack that is named as the platform exports."""
     last_outputs: dict[str, Any] = field(default_factory=dict)
     """What the stack itself exported before."""
+    pools: tuple[str, ...] = ()
+    """Names of the cluster's node pools before the program ran."""
     registrations: list[Registration] = field(default_factory=list)
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
@@ -120,9 +125,17 @@ class Recorder(pulumi.runtime.Mocks):
             "alicloud:vpc/getSwitches:getSwitches": self._switches,
             "alicloud:vpc/getNetworks:getNetworks": self._networks,
             "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
+            "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._node_pools,
             "pulumi:pulumi:readStackOutputs": self._last_outputs,
         }
         return answers[args.token](args.args), []
+
+    def _node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        wanted = arguments["nodePoolName"]
+        # The SDK's class asks for every field.
+        fields = inspect.signature(GetKubernetesNodePoolsNodepoolResult.__init__).parameters
+        empty = {to_camel(name): None for name in fields if not name.startswith("__")}
+        return {"nodepools": [{**empty, "nodePoolName": name} for name in self.pools if name == wanted]}
 
     def _last_outputs(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**arguments, "outputs": self.last_outputs}
