@@ -54,6 +54,10 @@ class Scaled:
     namespace: str
     deployment: str
     autoscaler: str
+    renamed: bool = False
+    """Whether the Deployment has the service's former name."""
+    retained: bool = False
+    """Whether what the stack made for it stays when it is deleted."""
 
 
 def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
@@ -86,7 +90,7 @@ def adapter_of_unknown_origin(
 ) -> Iterator[str]:
     """A sentence where an adapter is there that the stack may not have installed.
 
-    Who installed a release can't be told from the cluster; the stack's HPAs, which come after it, carry its name.
+    Not each release carries the name of the stack that installed it; the stack's HPAs, which come after it, do.
 
     Args:
         registrations: the cluster's APIServices.
@@ -102,7 +106,8 @@ def adapter_of_unknown_origin(
     registered = [one["metadata"]["name"] for one in registrations if _owner(one) == ADAPTER_SERVICE]
     if registered and not any(ours):
         yield (
-            f"{' and '.join(registered)} is served by {ADAPTER_SERVICE} already, and this stack has no HPA yet: where "
+            f"{' and '.join(registered)} {'are' if len(registered) > 1 else 'is'} served by {ADAPTER_SERVICE} "
+            "already, and this stack has no HPA yet: where "
             f"its own earlier `up` did not install that adapter, `up` will stop at the name of the release "
             f"{ADAPTER_NAME}, which is taken. `make adopt` takes it over as it is; `helm uninstall {ADAPTER_NAME} -n "
             f"{ADAPTER_NAMESPACE}` makes room for another, and HPAs that read it stand still until `up` has ended."
@@ -131,6 +136,13 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
             namespace, name = metadata["namespace"], metadata["name"]
             maker = stack_of(metadata) if scaler.kind == _HPA else None
             if maker == stack:
+                former = by_deployment.get((namespace, target)) if kind == "Deployment" else None
+                if former and former.retained and former.autoscaler != name:
+                    yield (
+                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}, and with "
+                        f"retainOnDelete it would stay beside HPA {namespace}/{former.autoscaler}, so that neither "
+                        "scales: set retainOnDelete to false and run `pulumi up`, then rename the HPA."
+                    )
                 continue
             # A ScaledObject makes an HPA, and makes it anew when it is deleted.
             if any(owner.get("uid") in told for owner in metadata.get("ownerReferences") or ()):
@@ -158,6 +170,27 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
                     f"{scales}, and so does HPA {namespace}/{rival.autoscaler} of this stack: a Deployment takes one "
                     f"autoscaler. Delete the other ({delete}){scaler.hint}, or take the service out of services."
                 )
+
+
+def unknown_former_names(
+    scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[Object]], stack: str
+) -> Iterator[str]:
+    """A sentence on each renamed service of which the stack has nothing under its former name.
+
+    Args:
+        scaled: the stack's Deployments.
+        found: what their namespaces have of each kind.
+        stack: the name that the stack writes on its HPAs.
+    """
+    own = [one for objects in found.values() for one in objects if stack_of(one["metadata"]) == stack]
+    have = {(one["metadata"]["namespace"], _target(one)[1]) for one in own}
+    for one in scaled:
+        # Where it has none at all, they are all to be made.
+        if one.renamed and own and (one.namespace, one.deployment) not in have:
+            yield (
+                f"formerly is {one.deployment!r}, and this stack has no such service in namespace {one.namespace}: it "
+                "is made anew, and one that the settings no longer name is deleted. Check the former name."
+            )
 
 
 def _owner(registration: Object) -> str:

@@ -13,8 +13,16 @@ PRIORITY = -1
 https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-ack-autoscaling-placeholder-to-scale-pods-in-seconds
 """
 
+PLACEHOLDERS_NAMESPACE = "default"
+"""Not kube-system: the cluster's autoscaler gives no node back that has a pod of it."""
+
 _SHARE_OF_MEMORY = 0.9
 """The driver reports less memory than a card is sold with (22 of 24 GiB of an A10), and ACK offers whole GiB of it."""
+
+
+def placeholders_name(pool: str) -> str:
+    """Of the Deployment and the PriorityClass of a pool's placeholders."""
+    return f"{pool}-warm"
 
 
 def pause_image(region: str) -> str:

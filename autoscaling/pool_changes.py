@@ -41,8 +41,9 @@ def not_reached(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
     # https://github.com/aliyun/terraform-provider-alicloud/issues/5045
     if old.get("taints") and not new.get("taints"):
         yield (
-            "gpuNodePool.taints: the provider can't empty the list, so that new nodes can have the old taints still: "
-            "remove them in ACK's console."
+            "gpuNodePool.taints: the provider can't empty the list, so that old and new nodes keep the taints, and the "
+            "services' pods lose their toleration with this run: take the taints off the pool and its nodes in ACK's "
+            "console before it."
         )
 
 

@@ -124,6 +124,25 @@ class GpuNodePool(pulumi.ComponentResource):
                 ),
             ),
         )
+        if pulumi.runtime.is_dry_run():
+            self._tell_of_a_namesake(args)
+
+    def _tell_of_a_namesake(self, args: GpuNodePoolArgs) -> None:
+        """One that outlived its stack, or was made by hand, costs as much as ours, and nobody would see it."""
+        there = alicloud.cs.get_kubernetes_node_pools_output(
+            cluster_id=args.cluster_id, node_pool_name=args.pool_name, opts=pulumi.InvokeOutputOptions(parent=self)
+        )
+
+        async def tell(pools: Sequence[alicloud.cs.outputs.GetKubernetesNodePoolsNodepoolResult]) -> bool:
+            # Of one that the stack has already, the id is known.
+            if any(one.node_pool_name == args.pool_name for one in pools) and not await self.node_pool.id.is_known():
+                pulumi.log.warn(
+                    f"the cluster has a node pool {args.pool_name} already, which this stack does not have: `make "
+                    "adopt` takes it over, or give gpuNodePool another name; `up` makes a second one of that name."
+                )
+            return True
+
+        _told: pulumi.Output[bool] = there.nodepools.apply(tell)
 
 
 def _tell(args: pulumi.ResourceHookArgs) -> None:

@@ -181,6 +181,15 @@ def _at_rest(client: ClusterClient, stack: str) -> HelmRelease | None:
     return release if release and _stack_of(release) == stack else None
 
 
+def installer(client: ClusterClient) -> str | None:
+    """The stack whose name the live release carries; None: there is none, or it carries no name."""
+    try:
+        release = latest(_secrets(client))
+    except HelmReleaseError:
+        return None
+    return _stack_of(release) if release else None
+
+
 def _secrets(client: ClusterClient) -> list[Object]:
     return client.listed(f"{_SECRETS}?labelSelector={secret_selector(ADAPTER_NAME)}")
 

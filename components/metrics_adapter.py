@@ -71,7 +71,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                         relist_interval=args.relist_interval,
                         rules=args.rules,
                     ),
-                    args.values,
+                    _as_secrets(args.values),
                 ),
             ),
             # The vendor's chart can't be upgraded in place. The same chart from another place can.
@@ -96,6 +96,14 @@ def _say_what_to_do(failure: pulumi.ErrorHookArgs) -> bool:
             "metricsAdapter back to what worked, and run `pulumi up` again; nothing has to be cleared by hand."
         )
     return False
+
+
+def _as_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """An encrypted setting comes as plain text: which of the user's own values was one can't be told any more."""
+    return {
+        key: _as_secrets(value) if isinstance(value, Mapping) else pulumi.Output.secret(value)
+        for key, value in values.items()
+    }
 
 
 def _headers(authorization: pulumi.Input[str] | None) -> list[dict[str, pulumi.Input[str]]]:

@@ -53,7 +53,15 @@ def access(settings: Settings) -> None:
     """Register what leads into the cluster, and nothing that is in it."""
     if settings.platform:
         stack = pulumi.StackReference("platform", stack_name=settings.platform)
-        _cluster_of_another_stack(stack.get_output("clusterId"), stack.get_output("platform"), preflight=None)
+        names = ("clusterId", "platform")
+        known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
+            lambda outputs: _present(settings, outputs)
+        )
+        _cluster_of_another_stack(
+            known.apply(lambda outputs: outputs["clusterId"]),
+            known.apply(lambda outputs: outputs["platform"]),
+            preflight=None,
+        )
     else:
         _own_cluster(settings, _account(settings.region), preflight=None)
 
@@ -152,13 +160,18 @@ def _account(region: pulumi.Input[str]) -> pulumi.ResourceOptions:
     return pulumi.ResourceOptions(providers=[alicloud.Provider("alicloud", region=region)])
 
 
-def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _present(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
     missing = [name for name, value in outputs.items() if value is None]
     if missing:
         raise pulumi.RunError(
             f"platform is {settings.platform!r}, and that stack has no output {', '.join(missing)}: name a stack of "
             "this program that has a platform of its own, and run pulumi up there first."
         )
+    return outputs
+
+
+def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    _present(settings, outputs)
     try:
         whole = parse(joined(settings, outputs["platform"], outputs["clusterId"]))
     except SettingsError as error:

@@ -16,9 +16,11 @@ from autoscaling.other_owners import (
     adapter_of_unknown_origin,
     other_adapters,
     other_autoscalers,
+    unknown_former_names,
 )
 from autoscaling.settings.model import Service
 from components.cluster_client import UnreachableError, UnsupportedError, connected
+from components.live_adapter import installer
 from components.stack_config import stack_name
 
 Preflight = Callable[[str], Awaitable[str]]
@@ -34,6 +36,8 @@ class Sight:
     scalers: Mapping[Scaler, Sequence[Object]] = field(default_factory=dict)
     hidden: Sequence[str] = ()
     """What the credential may not list."""
+    installer: str | None = None
+    """The stack that installed the adapter, where its release says so."""
 
 
 def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = True) -> Preflight:
@@ -46,7 +50,16 @@ def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = Tru
         services: what the stack scales.
         installs_adapter: whether the adapter is this stack's, and neither that of a platform it uses nor adopted.
     """
-    scaled = [Scaled(one.namespace, one.object_name, one.autoscaler_name) for one in services]
+    scaled = [
+        Scaled(
+            one.namespace,
+            one.object_name,
+            one.autoscaler_name,
+            renamed=one.formerly is not None,
+            retained=one.retain_on_delete,
+        )
+        for one in services
+    ]
 
     async def check(kubeconfig: str) -> str:
         try:
@@ -64,7 +77,9 @@ def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = Tru
         ]
         if faults:
             raise pulumi.RunError("\n".join(["nothing was changed:", *faults]))
-        if installs_adapter:
+        for warning in unknown_former_names(scaled, sight.scalers, stack_name()):
+            pulumi.log.warn(warning)
+        if installs_adapter and sight.installer != stack_name():
             for warning in adapter_of_unknown_origin(sight.registrations, sight.scalers, stack_name()):
                 pulumi.log.warn(warning)
         return kubeconfig
@@ -94,7 +109,9 @@ def look(kubeconfig: str, namespaces: Sequence[str]) -> Sight:
             ]
             for scaler in SCALERS
         }
-    return Sight(registrations, scalers, client.hidden)
+        hidden = list(client.hidden)
+        adapter = installer(client) if registrations else None
+    return Sight(registrations, scalers, hidden, adapter)
 
 
 def _is_whole(found: Object) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config, get_config_env, get_config_secret_keys_env, is_config_secret
@@ -15,6 +17,17 @@ from autoscaling.settings.stack_file import StackFile, read_stack_file
 def stack_name() -> str:
     """The project and the stack, as on the command line: `ackgpu/dev`."""
     return f"{pulumi.get_project()}/{pulumi.get_stack()}"
+
+
+def last_outputs() -> Mapping[str, Any]:
+    """The outputs that the stack has since its last `up`: a program that exports none takes them away.
+
+    By the function of the engine behind a StackReference, which itself would become a resource of the stack.
+    """
+    name = f"{pulumi.get_organization()}/{stack_name()}"
+    found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})
+    outputs: Mapping[str, Any] = found.value["outputs"]
+    return outputs
 
 
 def stack_settings(folder: Path = Path()) -> Settings:

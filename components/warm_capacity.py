@@ -9,12 +9,15 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.node_labels import POOL_LABEL
-from autoscaling.placeholders import PRIORITY, pause_image, placeholder_limits
+from autoscaling.placeholders import (
+    PLACEHOLDERS_NAMESPACE,
+    PRIORITY,
+    pause_image,
+    placeholder_limits,
+    placeholders_name,
+)
 from autoscaling.settings.model import GpuNodePool
 from autoscaling.taints import tolerations
-
-NAMESPACE = "default"
-"""Not kube-system: the cluster's autoscaler gives no node back that has a pod of it."""
 
 _LABEL = "ackgpu/warm-capacity"
 
@@ -46,7 +49,7 @@ class WarmCapacityArgs:
         if limits is None:
             raise ValueError(f"a card of the pool {pool.name} can't be kept for a placeholder")
         return cls(
-            capacity_name=f"{pool.name}-warm",
+            capacity_name=placeholders_name(pool.name),
             node_pool_id=node_pool_id,
             gpus=pool.warm_gpus,
             gpu_limits=limits,
@@ -77,7 +80,7 @@ class WarmCapacity(pulumi.ComponentResource):
             f"{name}-placeholders",
             metadata=kubernetes.meta.v1.ObjectMetaArgs(
                 name=args.capacity_name,
-                namespace=NAMESPACE,
+                namespace=PLACEHOLDERS_NAMESPACE,
                 labels=labels,
                 # They wait for as long as real replicas have every GPU that the pool can have.
                 annotations={"pulumi.com/skipAwait": "true"},

@@ -1,4 +1,4 @@
-"""`python -m operations.guard --stack dev`: whether services of other stacks stand on the platform of this one."""
+"""`python -m operations.guard --stack dev`: whether a stack may go: no other uses it, and it is not protected."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ _HPAS = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
 class RefusedError(Exception):
     """Why the stack must not be destroyed."""
+
+
+_CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
+
+
+def require_unprotected(stack: automation.Stack) -> None:
+    """Say by which setting a protected cluster can go; Pulumi's own words would have the state edited.
+
+    Raises:
+        RefusedError: the stack has made a cluster, and protects it.
+    """
+    deployment = stack.export_stack().deployment or {}
+    if any(one["type"] == _CLUSTER and one.get("protect") for one in deployment.get("resources") or ()):
+        raise RefusedError(
+            "nothing was destroyed, since the cluster of this stack is protected: set "
+            "cluster.create.deletionProtection to false, run `pulumi up`, and then `make destroy` again."
+        )
 
 
 def require_no_users(stack: automation.Stack) -> None:
@@ -72,7 +89,9 @@ def main() -> int:
         )
         return 1
     try:
-        require_no_users(automation.select_stack(arguments.stack, work_dir=str(CHECKOUT)))
+        stack = automation.select_stack(arguments.stack, work_dir=str(CHECKOUT))
+        require_no_users(stack)
+        require_unprotected(stack)
     except automation.StackNotFoundError:
         print(f"There is no stack {arguments.stack}: see `pulumi stack ls`.", file=sys.stderr)
     except automation.CommandError as error:

@@ -11,7 +11,7 @@ from autoscaling.gpu_metrics import GpuMetric, catalogue
 from autoscaling.instance_types import gpu_memory_mib
 from autoscaling.settings.extra_rule_checks import EXTRA_RULES, exposed_metrics
 from autoscaling.settings.findings import Finding
-from autoscaling.settings.model import MetricTarget, Service, Settings
+from autoscaling.settings.model import MetricTarget, MetricUse, Service, Settings
 from autoscaling.settings.wording import nearest
 
 _RULES = "metricsAdapter.rules"
@@ -36,6 +36,23 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
                 continue
             seen[use.exposed_name] = key
             yield from _use(use, key, service, index, settings)
+    for position, other in enumerate(settings.metrics_adapter.expose):
+        yield from _exposed(other, f"metricsAdapter.expose[{position}]", settings)
+
+
+def _exposed(use: MetricUse, key: str, settings: Settings) -> Iterator[Finding]:
+    """For services of other stacks."""
+    metric = catalogue().find(use.name)
+    if metric:
+        problem = next(_why_unusable(use, metric, key, settings), None)
+        if problem:
+            yield problem
+    elif use.name not in exposed_metrics(settings.metrics_adapter.extra_rules):
+        names = [one.name for one in catalogue().metrics]
+        yield Finding(
+            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}",
+            (f"{key}.name", EXTRA_RULES),
+        )
 
 
 def _presets(settings: Settings) -> Iterator[Finding]:
@@ -95,7 +112,7 @@ def _of_an_extra_rule(use: MetricTarget, key: str, settings: Settings) -> Iterat
         )
 
 
-def _why_unusable(use: MetricTarget, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:
+def _why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:
     adapter, mode = settings.metrics_adapter, settings.gpu_node_pool.card_mode
     name_key = f"{key}.name"
     if mode == "mig" and adapter.labels == "ack" and metric.level != "engine":

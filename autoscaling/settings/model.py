@@ -115,6 +115,10 @@ _DNS_LABEL = Form(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
     "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
 )
+_DNS_SUBDOMAIN = Form(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    "the name of a Secret has at most 253 lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+)
 _LONGEST_SERVICE_NAME = 63 - len(SERVICE_SUFFIX)
 _SERVICE_NAME = Form(
     rf"[a-z]([-a-z0-9]{{0,{_LONGEST_SERVICE_NAME - 2}}}[a-z0-9])?",
@@ -152,11 +156,17 @@ _KUBERNETES_VERSION = Form(
 )
 _ZONE = Form(r"[a-z]+-[a-z0-9-]+", "a zone looks like cn-hangzhou-h")
 _CIDR = Form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}", "an IPv4 CIDR block looks like 10.0.0.0/16")
+_IDENTIFIER = Form(r"[A-Za-z0-9][-A-Za-z0-9_.]*", "letters, digits, '-', '_' and '.' are expected")
+_IMAGE = Form(r"(?!<)[!-~]+", "the name of an image has no white space, such as registry.example.com/model:1")
+_STACK = Form(
+    r"(?!<)[-A-Za-z0-9_.]+(/[-A-Za-z0-9_.]+){0,2}", "the name of a stack looks like organization/ackgpu/platform"
+)
 _VSWITCH = Form(r"vsw-[a-z0-9-]+", "the id of a vSwitch looks like vsw-bp1abc")
 _CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "a number of CPUs such as 2, 0.5 or 500m is expected")
 _MEMORY = Form(r"[0-9]{1,9}(Ki|Mi|Gi)", "an amount of memory such as 512Mi or 4Gi is expected")
 _TAINT_KEY = Form(
-    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    r"((?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
     "the key of a taint looks like gpu or example.com/gpu",
 )
 _LABEL_VALUE = Form(
@@ -182,6 +192,7 @@ def _header_part(value: SecretStr) -> SecretStr:
 
 Text = Annotated[str, Field(min_length=1), _FILLED_IN]
 Name = Annotated[str, _DNS_LABEL]
+SecretName = Annotated[str, _DNS_SUBDOMAIN]
 InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
 Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 """Encrypted in the stack's file, and no part of any message."""
@@ -243,7 +254,7 @@ class ClusterCreation(_Model):
 class Cluster(_Model):
     """The ACK cluster: one that exists, by its id, or a new one."""
 
-    id: Text | None = None
+    id: Annotated[Text, _IDENTIFIER] | None = None
     """Id of a cluster that exists, instead of `create`."""
     create: ClusterCreation | None = None
     """A new cluster, instead of `id`."""
@@ -302,7 +313,7 @@ class GpuNodePool(_Model):
         list[InstanceTypeName], Field(min_length=1, max_length=10, examples=[["ecs.gn6i-c4g1.xlarge"]])
     ]
     """GPU instance types, all with the same number of GPUs; at most 10."""
-    vswitch_ids: Annotated[list[Text] | None, Field(min_length=1)] = None
+    vswitch_ids: Annotated[list[Annotated[str, _VSWITCH]] | None, Field(min_length=1)] = None
     """vSwitches of the nodes; by default the cluster's own."""
     size: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LIMITS_MAX_NODES)] | None = None
     """A fixed number of nodes, instead of `autoscaling`."""
@@ -318,7 +329,7 @@ class GpuNodePool(_Model):
     """Taints of the nodes; the services' pods tolerate them."""
     driver_version: Annotated[str, _DRIVER_VERSION] | None = None
     """NVIDIA driver of the nodes, such as 550.144.03; by default ACK's own for the instance type."""
-    key_name: Text | None = None
+    key_name: Annotated[Text, _IDENTIFIER] | None = None
     """SSH key pair of the nodes; by default none, and nobody can log in."""
     spot: Spot | None = None
     """Spot instances, such as `{}` for the market's price; by default pay-as-you-go."""
@@ -366,9 +377,15 @@ class MetricUse(_Model):
     """A metric that the adapter exposes though no service of the stack uses it."""
 
     name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
-    """One of the metrics below."""
+    """One of the metrics below, or one that a rule of your own exposes."""
     aggregation: Aggregation | None = None
     """How the series of one pod become one value; by default as the table of metrics has it."""
+
+    @property
+    def exposed_name(self) -> str:
+        """Under which the adapter exposes this use of the metric."""
+        metric = catalogue().find(self.name)
+        return metric.exposed_as(self.aggregation) if metric else self.name
 
 
 class MetricsAdapter(_Model):
@@ -438,21 +455,11 @@ class ScaleDown(_Model):
     """As for `scaleUp`."""
 
 
-class MetricTarget(_Model):
+class MetricTarget(MetricUse):
     """A metric and the value that the HPA steers its average to."""
 
-    name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
-    """One of the metrics below, or one that a rule of your own exposes."""
     target: Annotated[Amount, BeforeValidator(_target), Field(examples=[20])]
     """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
-    aggregation: Aggregation | None = None
-    """How the series of one pod become one value; by default as the table of metrics has it."""
-
-    @property
-    def exposed_name(self) -> str:
-        """Under which the adapter exposes this use of the metric."""
-        metric = catalogue().find(self.name)
-        return metric.exposed_as(self.aggregation) if metric else self.name
 
     @model_validator(mode="before")
     @classmethod
@@ -493,7 +500,7 @@ class Service(_Model):
     none."""
     namespace: Name = "default"
     """Namespace of the service."""
-    image: Annotated[Text, Field(examples=["image"])]
+    image: Annotated[Text, _IMAGE, Field(examples=["image"])]
     """Image of the container."""
     container_name: Name = "server"
     """Name of the container."""
@@ -515,7 +522,7 @@ class Service(_Model):
     """Arguments of the container; by default those of its image."""
     env: dict[Annotated[str, _VARIABLE], str] = {}
     """Environment of the container, in plain text."""
-    env_from: list[Name] = []
+    env_from: list[SecretName] = []
     """Kubernetes Secrets of the namespace whose keys become environment variables: for what is secret."""
     cpu: Annotated[
         str,
@@ -597,7 +604,7 @@ class Settings(_Model):
     budget: Budget = Budget()
     services: Annotated[list[Service], Field(examples=[[{"name": "service", "image": "image"}]])]
     """The inference services, as a list; `[]` is a platform for services of other stacks."""
-    platform: Text | None = None
+    platform: Annotated[Text, _STACK] | None = None
     """Name of another stack, such as `organization/ackgpu/platform`, whose cluster, nodes, Prometheus and adapter the
     services use; this stack then sets `services` and `waitForMetrics` only."""
     wait_for_metrics: Annotated[str, _WAIT] = "5m"

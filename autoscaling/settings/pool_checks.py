@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from autoscaling.placeholders import placeholder_limits
+from autoscaling.placeholders import PLACEHOLDERS_NAMESPACE, placeholder_limits, placeholders_name
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpus_per_node, most_nodes
 from autoscaling.settings.model import GpuNodePool, Settings
@@ -23,6 +23,8 @@ _MOST = "gpuNodePool.autoscaling.max"
 _CARD_MODE = "gpuNodePool.cardMode"
 _PRICES = "budget.hourlyPrices"
 _LABELS = "metricsAdapter.labels"
+_LONGEST_NAME = 63
+"""Of the value of a label, which has the name too."""
 
 
 def pool_findings(settings: Settings) -> Iterator[Finding]:
@@ -30,8 +32,25 @@ def pool_findings(settings: Settings) -> Iterator[Finding]:
     yield from _taints(settings)
     yield from _spot(settings.gpu_node_pool)
     if settings.gpu_node_pool.warm_gpus:
-        faults = list(_warm(settings.gpu_node_pool))
+        faults = [*_warm(settings.gpu_node_pool), *_name_of_placeholders(settings)]
         yield from faults or [_cost_of_warmth(settings)]
+
+
+def _name_of_placeholders(settings: Settings) -> Iterator[Finding]:
+    name = placeholders_name(settings.gpu_node_pool.name)
+    if len(name) > _LONGEST_NAME:
+        yield Finding(
+            f"gpuNodePool.name has {len(settings.gpu_node_pool.name)} characters, and the placeholders of {_WARM} are "
+            f"named {name}, of at most {_LONGEST_NAME}: shorten it.",
+            ("gpuNodePool.name", _WARM),
+        )
+    for index, service in enumerate(settings.services):
+        if (service.namespace, service.object_name) == (PLACEHOLDERS_NAMESPACE, name):
+            yield Finding(
+                f"services[{index}].name is {service.name}, and the placeholders of {_WARM} are Deployment "
+                f"{PLACEHOLDERS_NAMESPACE}/{name} already: give the service or the pool another name.",
+                (f"services[{index}].name", f"services[{index}].namespace", "gpuNodePool.name", _WARM),
+            )
 
 
 def _taints(settings: Settings) -> Iterator[Finding]:

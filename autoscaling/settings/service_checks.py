@@ -39,12 +39,13 @@ def secrets_in_the_environment(settings: Settings, encrypted: Collection[str]) -
         encrypted: keys with an encrypted value in them.
     """
     for index, service in enumerate(settings.services):
-        for name in service.env:
-            key = f"services[{index}].env.{name}"
+        keys = {f"services[{index}].env.{name}": "env" for name in service.env}
+        keys |= {f"services[{index}].args[{position}]": "args" for position in range(len(service.args))}
+        for key, where in keys.items():
             if any(within(key, one) for one in encrypted):
                 yield Finding(
-                    f"{key} is encrypted, and what is in env is plain text in the cluster: put it into a Kubernetes "
-                    f"Secret, and the name of that into services[{index}].envFrom.",
+                    f"{key} is encrypted, and what is in {where} is plain text in the cluster: put it into a "
+                    f"Kubernetes Secret, and the name of that into services[{index}].envFrom.",
                     # However little is known of the value, it must not stand there.
                     (),
                 )

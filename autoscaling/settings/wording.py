@@ -99,6 +99,8 @@ def reason(details: ErrorDetails, spot: Sequence[Alternative], *, secret: bool) 
         near = None if secret else near_one(str(value), allowed)
         if near and len(allowed) > _LONG_LIST:
             return f"did you mean {near}?"
+        # Of two, the reader sees which is nearer, and by what it means.
+        near = near if len(allowed) > 2 else None
         return f"allowed are {', '.join(allowed)}{f'; did you mean {near}?' if near else ''}"
     if kind in ("model_type", "model_attributes_type"):
         keys = aliases_at(spot)

@@ -8,10 +8,14 @@ know what it runs for. All else that the stack has Pulumi knows from its state.
 import sys
 from pathlib import Path
 
+import pulumi
+
 # The folder of the project, whose modules these are.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from components.platform import access
-from components.stack_config import stack_settings
+from components.stack_config import last_outputs, stack_settings
 
 access(stack_settings(Path(__file__).parents[2]))
+for name, value in last_outputs().items():
+    pulumi.export(name, value)

@@ -15,6 +15,7 @@ from rehearsal.engine import engine_options
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.command import Command
 from tests.engine.conftest import Rehearsal
+from tests.engine.secret_search import Secret
 from tests.engine.shown import Shown
 from verify import StackOutputs, check_stack
 
@@ -82,6 +83,12 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
 ) -> None:
     own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter")}
     platform = stacks.write("platform", **own, services=[])
+    planted = Secret("chart value", (b"a-chart-value-that-is-encrypted",))
+    platform.set_config(
+        "metricsAdapter.values.AlibabaCloudMetricsAdapter.AccessKeySecret",
+        automation.ConfigValue(planted.parts[0].decode(), secret=True),
+        path=True,
+    )
     platform.up(color="never")
     bought = bought_by(rehearsal)
     release = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
@@ -104,6 +111,11 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     )
     stacks.write("team-a", **team("a"))
 
+    # A refresh runs another program than the stack's: what the stack exports stays.
+    exported = {name: one.value for name, one in platform.outputs().items()}
+    assert made_to("refresh", "platform", rehearsal, shown)[0] == 0
+    assert {name: one.value for name, one in platform.outputs().items()} == exported
+
     code, said = destroyed("platform", rehearsal, shown)
     assert code != 0
     assert "nothing was destroyed, since this platform is in use" in said
@@ -124,7 +136,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     assert code == 0, said
     assert rehearsal.store.read().resources == {}
     assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
-    assert shown.in_the_open(rehearsal.layout) == []
+    assert shown.in_the_open(rehearsal.layout, [planted]) == []
 
 
 def _made(event: automation.EngineEvent) -> list[str]:
@@ -133,10 +145,14 @@ def _made(event: automation.EngineEvent) -> list[str]:
 
 
 def destroyed(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
-    """`make destroy STACK=... YES=1`, with its exit code and what it printed."""
+    return made_to("destroy", stack, rehearsal, shown)
+
+
+def made_to(target: str, stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
+    """`make <target> STACK=... YES=1`, with its exit code and what it printed."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
-    with Command(["make", "destroy", f"STACK={stack}", "YES=1"], cwd=layout.checkout, env=variables) as run:
+    with Command(["make", target, f"STACK={stack}", "YES=1"], cwd=layout.checkout, env=variables) as run:
         code = run.end(120)
         shown.text += run.output
         return code, run.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import json
 import logging
 import runpy
@@ -20,6 +21,8 @@ from pulumi.runtime import get_root_resource, rpc, set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import Stack, run_pulumi_func
+from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
+from pydantic.alias_generators import to_camel
 
 from components import preflight
 
@@ -84,6 +87,10 @@ class Recorder(pulumi.runtime.Mocks):
     """Before the program ran."""
     platform_outputs: dict[str, Any] = field(default_factory=dict)
     """What a stack that is named as the platform exports."""
+    last_outputs: dict[str, Any] = field(default_factory=dict)
+    """What the stack itself exported before."""
+    pools: tuple[str, ...] = ()
+    """Names of the cluster's node pools before the program ran."""
     registrations: list[Registration] = field(default_factory=list)
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
@@ -118,8 +125,20 @@ class Recorder(pulumi.runtime.Mocks):
             "alicloud:vpc/getSwitches:getSwitches": self._switches,
             "alicloud:vpc/getNetworks:getNetworks": self._networks,
             "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
+            "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._node_pools,
+            "pulumi:pulumi:readStackOutputs": self._last_outputs,
         }
         return answers[args.token](args.args), []
+
+    def _node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        wanted = arguments["nodePoolName"]
+        # The SDK's class asks for every field.
+        fields = inspect.signature(GetKubernetesNodePoolsNodepoolResult.__init__).parameters
+        empty = {to_camel(name): None for name in fields if not name.startswith("__")}
+        return {"nodepools": [{**empty, "nodePoolName": name} for name in self.pools if name == wanted]}
+
+    def _last_outputs(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {**arguments, "outputs": self.last_outputs}
 
     def _clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "id", "ipStack", "nodeCidrMask",
@@ -265,6 +284,13 @@ def run_program(config: dict[str, Any], recorder: Recorder, *, encrypted: Sequen
     """Run `__main__.py` once on the values, as the engine hands them over; mocks have no cluster to wait for."""
     program = functools.partial(runpy.run_path, str(CHECKOUT / "__main__.py"))
     _run({"ackgpu:waitForMetrics": "0s", **config}, recorder, program, encrypted)
+    return recorder
+
+
+def run_access(config: dict[str, Any], recorder: Recorder) -> Recorder:
+    """Run the program of `make refresh` and `make destroy`."""
+    program = functools.partial(runpy.run_path, str(CHECKOUT / "components" / "access" / "__main__.py"))
+    _run(config, recorder, program)
     return recorder
 
 

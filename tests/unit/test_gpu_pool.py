@@ -34,6 +34,17 @@ def placeholders(program: Recorder) -> Any:
     return deployment
 
 
+@pytest.mark.parametrize(("pools", "told"), [(("gpu",), True), (("other",), False), ((), False)])
+def test_a_pool_of_that_name_which_the_stack_does_not_have_is_told_at_preview(
+    pools: tuple[str, ...], told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_program(dev_config(), Recorder(preview=True, pools=pools))
+    assert bool([one for one in caplog.messages if "has a node pool gpu already" in one]) is told
+    caplog.clear()
+    run_program(dev_config(), Recorder(pools=pools))
+    assert not [one for one in caplog.messages if "has a node pool" in one], "up has made it, or made none"
+
+
 def test_a_plain_pool_has_no_option_that_nobody_asked_for() -> None:
     inputs = made().one(NODE_POOL).inputs
     assert not {"taints", "keyName", "spotStrategy", "spotPriceLimits", "password"} & inputs.keys()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import pytest
 from pulumi import automation
@@ -141,3 +143,24 @@ def test_without_an_engine_nothing_is_asked(
     monkeypatch.setattr("operations.guard.shutil.which", lambda _: None)
     assert guard.main() == 1
     assert capsys.readouterr().err.startswith("pulumi is not on PATH")
+
+
+@pytest.mark.parametrize(("protect", "refused"), [(True, True), (False, False), (None, False)])
+def test_a_protected_cluster_is_told_with_the_setting_that_protects_it(protect: bool | None, refused: bool) -> None:
+    cluster = {
+        "type": "alicloud:cs/managedKubernetes:ManagedKubernetes",
+        **({} if protect is None else {"protect": protect}),
+    }
+    stack = mock.Mock()
+    stack.export_stack.return_value = automation.Deployment(
+        3, {"resources": [{"type": "pulumi:pulumi:Stack"}, cluster]}
+    )
+    expected = pytest.raises(guard.RefusedError, match="deletionProtection to false") if refused else nullcontext()
+    with expected:
+        guard.require_unprotected(stack)
+
+
+def test_a_stack_without_a_state_is_not_protected() -> None:
+    stack = mock.Mock()
+    stack.export_stack.return_value = automation.Deployment(3, None)
+    guard.require_unprotected(stack)

@@ -23,6 +23,7 @@ from autoscaling.other_owners import (
     adapter_of_unknown_origin,
     other_adapters,
     other_autoscalers,
+    unknown_former_names,
 )
 from autoscaling.versions import ADAPTER_SERVICE
 from components import cluster_client, preflight
@@ -168,6 +169,45 @@ def test_an_adapter_that_the_stack_may_not_have_installed_is_told(
     sentences = list(adapter_of_unknown_origin(registrations, {HPA: hpas}, "ackgpu/dev"))
     assert bool(sentences) == told
     assert all("helm uninstall ack-alibaba-cloud-metrics-adapter -n kube-system" in one for one in sentences)
+
+
+@pytest.mark.parametrize(("installer", "told"), [("ackgpu/unit", False), ("ackgpu/other", True), (None, True)])
+def test_a_release_with_the_stacks_own_name_is_of_no_unknown_origin(
+    installer: str | None, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    sight = Sight([registration(CUSTOM, ADAPTER_SERVICE)], installer=installer)
+    run_program(config(), Recorder(sight=sight))
+    assert bool([one for one in caplog.messages if "served by" in one]) is told
+
+
+@pytest.mark.parametrize(
+    ("retained", "hpa", "told"),
+    [(True, "old", True), (False, "old", False), (True, "bert-gpu", False)],
+)
+def test_an_hpa_of_ours_that_would_stay_beside_its_successor_is_told(retained: bool, hpa: str, told: bool) -> None:
+    bert = Scaled("demo", "bert", "bert-gpu", retained=retained)
+    sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
+    assert bool(sentences) is told
+    assert all("set retainOnDelete to false and run `pulumi up`, then rename the HPA" in one for one in sentences)
+
+
+@pytest.mark.parametrize(
+    ("renamed", "hpas", "told"),
+    [
+        (True, [scaler("bert-gpu", stack="ackgpu/dev")], False),
+        (True, [], False),
+        (True, [scaler("theirs", stack="ackgpu/other")], False),
+        (True, [scaler("other", target="other", stack="ackgpu/dev")], True),
+        (False, [scaler("other", target="other", stack="ackgpu/dev")], False),
+    ],
+)
+def test_a_former_name_that_the_stack_never_had_is_told(renamed: bool, hpas: list[Any], told: bool) -> None:
+    bert = Scaled("demo", "bert", "bert-gpu", renamed=renamed)
+    sentences = list(unknown_former_names([bert], {HPA: hpas}, "ackgpu/dev"))
+    assert bool(sentences) is told
+    assert all(
+        one.startswith("formerly is 'bert', and this stack has no such service in namespace demo") for one in sentences
+    )
 
 
 @pytest.mark.case("C5")

@@ -11,7 +11,7 @@ from autoscaling.other_owners import SCALERS
 from autoscaling.settings import SettingsError, parse, parse_config
 from autoscaling.settings.platform_stack import PLATFORM_KEYS, exported_settings
 from components import preflight
-from tests.unit.program import Recorder, run_program, stack_config
+from tests.unit.program import Recorder, run_access, run_program, stack_config
 from tests.unit.test_settings import GOOD
 
 SM_UTIL, ENC_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL", "DCGM_FI_DEV_ENC_UTIL"
@@ -165,6 +165,29 @@ def test_another_teams_hpa_on_the_same_target_is_refused() -> None:
     sight = preflight.Sight(scalers={SCALERS[0]: [rival]})
     with pytest.raises(pulumi.RunError, match="HorizontalPodAutoscaler default/theirs of stack ackgpu/other scales"):
         team(sight=sight)
+
+
+TEAM = {"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}
+
+
+@pytest.mark.parametrize("config", [platform_config(), TEAM])
+def test_a_refresh_registers_the_way_into_the_cluster_alone_and_keeps_what_the_stack_exports(
+    config: dict[str, Any],
+) -> None:
+    exported = {"clusterId": CLUSTER, "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
+    recorder = run_access(config, Recorder(platform_outputs=of_the_platform(), last_outputs=exported))
+    assert {one.type for one in recorder.registrations} == {
+        "pulumi:pulumi:Stack",
+        "pulumi:providers:alicloud",
+        "pulumi:providers:kubernetes",
+        "ackgpu:index:AckCluster",
+    }
+    assert recorder.outputs == exported
+
+
+def test_a_team_whose_platform_is_gone_is_told_so_by_a_refresh_too() -> None:
+    with pytest.raises(pulumi.RunError, match="that stack has no output clusterId, platform"):
+        run_access(TEAM, Recorder())
 
 
 @pytest.mark.parametrize("key", PLATFORM_KEYS)
