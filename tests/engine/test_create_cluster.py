@@ -72,6 +72,11 @@ def resources(account: Rehearsal) -> list[dict[str, Any]]:
     return found
 
 
+def identities(state: list[dict[str, Any]]) -> dict[str, str | None]:
+    """Id of each resource, but of the engine's own provider, by which a program reads the outputs of a stack."""
+    return {one["urn"]: one.get("id") for one in state if one["type"] != "pulumi:providers:pulumi"}
+
+
 def kubeconfig_in(state: list[dict[str, Any]]) -> str:
     [provider] = [one for one in state if one["type"] == PROVIDER]
     content: str = json.loads(provider["inputs"]["kubeconfig"]["plaintext"])
@@ -169,7 +174,7 @@ def test_a_revoked_credential_is_replaced_in_place_by_a_refresh_that_runs_the_pr
     command(with_a_new_credential(created), "refresh", "--run-program")
     after = resources(created)
     assert works(kubeconfig_in(after))
-    assert {one["urn"]: one.get("id") for one in after} == {one["urn"]: one.get("id") for one in before}
+    assert identities(after) == identities(before)
     assert shown.in_the_open(created.layout, [old]) == []
 
 
