@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from adoption.part import AdoptionError
 from adoption.selectors import selects
-from autoscaling.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
+from autoscaling.helm_release import HelmRelease, HelmReleaseError
 from autoscaling.settings import Settings
 from autoscaling.settings.model import SERVICE_SUFFIX, Service
-from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
+from autoscaling.versions import ADAPTER_NAME
 from components.cluster_client import ClusterClient
+from components.live_adapter import newest_release
 
 Object = Mapping[str, Any]
 """A Kubernetes object as the API server answers it."""
@@ -92,10 +92,8 @@ class LiveCluster:
         )
 
     def _release(self) -> HelmRelease | None:
-        selector = quote(secret_selector(ADAPTER_NAME))
-        path = f"/api/v1/namespaces/{ADAPTER_NAMESPACE}/secrets?labelSelector={selector}"
         try:
-            found = latest(self._client.listed(path))
+            found = newest_release(self._client)
         except HelmReleaseError as error:
             raise AdoptionError(f"the release {ADAPTER_NAME} can't be read: {error}.") from None
         return None if found and found.status == "uninstalled" else found

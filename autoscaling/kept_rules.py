@@ -37,7 +37,7 @@ def rules_to_keep(
     """
     readers: dict[str, list[str]] = defaultdict(list)
     for hpa in hpas:
-        for metric in sorted(set(_read(hpa))):
+        for metric in sorted(set(metrics_read(hpa))):
             readers[metric].append(f"{hpa['metadata']['namespace']}/{hpa['metadata']['name']}")
     exposed_anew = {exposed_name(rule) for rule in new_rules}
     found = ((rule, exposed_name(rule)) for rule in live_rules)
@@ -62,7 +62,8 @@ def with_kept(new_rules: Sequence[Rule], live_rules: Sequence[Rule], kept: Itera
     return rules
 
 
-def _read(hpa: Mapping[str, Any]) -> Iterator[str]:
+def metrics_read(hpa: Mapping[str, Any]) -> Iterator[str]:
+    """The name of each metric that the HPA may read from the adapter, in any version of its API."""
     for metric in hpa["spec"].get("metrics") or ():
         for source in _SOURCES:
             own = metric.get(source) or {}

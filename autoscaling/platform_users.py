@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from autoscaling.kept_rules import metrics_read
 from autoscaling.other_owners import stack_of
 
 
@@ -15,14 +16,13 @@ def users_of(metrics: Collection[str], autoscalers: Iterable[Mapping[str, Any]],
 
     Args:
         metrics: names under which the platform's adapter exposes metrics for pods.
-        autoscalers: HPAs of the whole cluster, in `autoscaling/v2`.
+        autoscalers: HPAs of the whole cluster, in whichever version of the API that has their metrics.
         stack: the name that the platform's own stack writes on its HPAs.
     """
     for autoscaler in autoscalers:
         metadata, spec = autoscaler["metadata"], autoscaler["spec"]
         maker = stack_of(metadata)
-        reads = {one.get("pods", {}).get("metric", {}).get("name") for one in spec.get("metrics", ())}
-        if maker == stack or (maker is None and reads.isdisjoint(metrics)):
+        if maker == stack or (maker is None and set(metrics_read(autoscaler)).isdisjoint(metrics)):
             continue
         namespace, target = metadata["namespace"], spec["scaleTargetRef"]
         made_by = f"stack {maker}" if maker else "no stack"

@@ -107,8 +107,8 @@ def look(kubeconfig: str) -> LiveAdapter:
         HelmReleaseError: what Helm has stored can't be read.
     """
     with connected(kubeconfig) as client:
-        release = latest(_secrets(client))
-        return LiveAdapter(release, _hpas(client) if release else (), client.hidden)
+        release = newest_release(client)
+        return LiveAdapter(release, hpas_of_all(client) if release else (), client.hidden)
 
 
 def clear_leftover(kubeconfig: pulumi.Output[str]) -> BeforeChange:
@@ -171,20 +171,29 @@ def drop_pending_update(kubeconfig: str, stack: str) -> bool:
 
 def _at_rest(client: ClusterClient, stack: str) -> HelmRelease | None:
     """This stack's release, once nobody works on it any more."""
-    release = latest(_secrets(client))
+    release = newest_release(client)
     # A provider outlives a Pulumi that was killed by minutes, and would write its release over the new one.
     while release and release.status.startswith("pending-") and _age(release) < INSTALLATION_SECONDS:
         if _stack_of(release) != stack:
             break
         time.sleep(1)
-        release = latest(_secrets(client))
+        release = newest_release(client)
     return release if release and _stack_of(release) == stack else None
+
+
+def newest_release(client: ClusterClient) -> HelmRelease | None:
+    """The newest revision of the adapter's release, whatever became of it; None: there is none.
+
+    Raises:
+        HelmReleaseError: what Helm has stored can't be read.
+    """
+    return latest(_secrets(client))
 
 
 def installer(client: ClusterClient) -> str | None:
     """The stack whose name the live release carries; None: there is none, or it carries no name."""
     try:
-        release = latest(_secrets(client))
+        release = newest_release(client)
     except HelmReleaseError:
         return None
     return _stack_of(release) if release else None
@@ -194,7 +203,8 @@ def _secrets(client: ClusterClient) -> list[Object]:
     return client.listed(f"{_SECRETS}?labelSelector={secret_selector(ADAPTER_NAME)}")
 
 
-def _hpas(client: ClusterClient) -> Sequence[Object]:
+def hpas_of_all(client: ClusterClient) -> Sequence[Object]:
+    """The HPAs of all namespaces, in the newest version of their API that the cluster has, with their metrics."""
     # The first is served from Kubernetes 1.23; autoscaling/v1 does not have the metrics.
     served = (f"/apis/autoscaling/{version}" for version in ("v2", "v2beta2", "v2beta1"))
     newest = next((path for path in served if client.read(path)), None)

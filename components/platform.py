@@ -52,16 +52,8 @@ class Platform:
 def access(settings: Settings) -> None:
     """Register what leads into the cluster, and nothing that is in it."""
     if settings.platform:
-        stack = pulumi.StackReference("platform", stack_name=settings.platform)
-        names = ("clusterId", "platform")
-        known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
-            lambda outputs: _present(settings, outputs)
-        )
-        _cluster_of_another_stack(
-            known.apply(lambda outputs: outputs["clusterId"]),
-            known.apply(lambda outputs: outputs["platform"]),
-            preflight=None,
-        )
+        stack = _platform_stack(settings)
+        _cluster_of_another_stack(_outputs_of(stack, settings, "clusterId", "platform"), preflight=None)
     else:
         _own_cluster(settings, _account(settings.region), preflight=None)
 
@@ -115,16 +107,11 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     Fails, at preview too, where that stack exports none, or where the services do not pass with the platform's
     settings the checks that a stack of both would have to pass.
     """
-    stack = pulumi.StackReference("platform", stack_name=settings.platform)
-    names = ("clusterId", "metricResources", "platform")
-    known = pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
+    stack = _platform_stack(settings)
+    known = _outputs_of(stack, settings, "clusterId", "metricResources", "platform").apply(
         lambda outputs: _checked(settings, outputs)
     )
-    cluster = _cluster_of_another_stack(
-        known.apply(lambda outputs: outputs["clusterId"]),
-        known.apply(lambda outputs: outputs["platform"]),
-        no_other_owners(settings.services, installs_adapter=False),
-    )
+    cluster = _cluster_of_another_stack(known, no_other_owners(settings.services, installs_adapter=False))
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,
@@ -141,13 +128,21 @@ def _own_cluster(settings: Settings, cloud: pulumi.ResourceOptions, preflight: P
     return AckCluster("cluster", AckClusterArgs.of(settings.cluster, settings.region, preflight), cloud)
 
 
-def _cluster_of_another_stack(
-    cluster_id: pulumi.Output[str], platform: pulumi.Output[Mapping[str, Any]], preflight: Preflight | None
-) -> AckCluster:
-    region = platform.apply(lambda known: known["region"])
-    way_in = platform.apply(lambda known: known.get("cluster", {}))
+def _platform_stack(settings: Settings) -> pulumi.StackReference:
+    return pulumi.StackReference("platform", stack_name=settings.platform)
+
+
+def _outputs_of(stack: pulumi.StackReference, settings: Settings, *names: str) -> pulumi.Output[Mapping[str, Any]]:
+    return pulumi.Output.all(**{name: stack.get_output(name) for name in names}).apply(
+        lambda outputs: _present(settings, outputs)
+    )
+
+
+def _cluster_of_another_stack(known: pulumi.Output[Mapping[str, Any]], preflight: Preflight | None) -> AckCluster:
+    region = known.apply(lambda outputs: outputs["platform"]["region"])
+    way_in = known.apply(lambda outputs: outputs["platform"].get("cluster", {}))
     args = AckClusterArgs(
-        cluster_id=cluster_id,
+        cluster_id=known.apply(lambda outputs: outputs["clusterId"]),
         region=region,
         api_endpoint=way_in.apply(lambda one: one.get("apiEndpoint", "internet")),
         temporary_minutes=way_in.apply(lambda one: credential_minutes(one.get("temporaryCredential"))),
@@ -171,7 +166,6 @@ def _present(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    _present(settings, outputs)
     try:
         whole = parse(joined(settings, outputs["platform"], outputs["clusterId"]))
     except SettingsError as error:

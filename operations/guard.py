@@ -5,27 +5,26 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pulumi import automation
 
+from autoscaling.other_owners import Object
 from autoscaling.platform_users import users_of
 from components.cluster_client import UnreachableError, connected
+from components.live_adapter import hpas_of_all
 from operations.kubeconfig import current_kubeconfig
 from operations.throwaway import AskError
 
 CHECKOUT = Path(__file__).parents[1]
 
-_HPAS = "/apis/autoscaling/v2/horizontalpodautoscalers"
+_CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
 
 
 class RefusedError(Exception):
     """Why the stack must not be destroyed."""
-
-
-_CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
 
 
 def require_unprotected(stack: automation.Stack) -> None:
@@ -68,10 +67,10 @@ def require_no_users(stack: automation.Stack) -> None:
         )
 
 
-def _autoscalers(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _autoscalers(outputs: Mapping[str, Any]) -> Sequence[Object]:
     kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"])
     with connected(kubeconfig) as client:
-        found = client.listed(_HPAS)
+        found = hpas_of_all(client)
     if client.hidden:
         raise UnreachableError("lets the credential list no HPAs")
     return found

@@ -38,6 +38,12 @@ def cpu_hpa(name: str) -> dict[str, Any]:
     return one
 
 
+def older_hpa(name: str) -> dict[str, Any]:
+    one = hpa(name, None)
+    one["spec"]["metrics"] = [{"type": "Pods", "pods": {"metricName": SM_UTIL}}]
+    return one
+
+
 def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
     found = [
         hpa("own", "ackgpu/platform"),
@@ -47,11 +53,13 @@ def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
         hpa("of-another-adapter", None, "requests"),
         cpu_hpa("on-cpu"),
         {"metadata": {"name": "bare", "namespace": "models"}, "spec": {"scaleTargetRef": {}}},
+        older_hpa("as-the-older-api-has-it"),
     ]
     assert list(users_of([SM_UTIL], found, "ackgpu/platform")) == [
         "Deployment models/theirs (HPA models/theirs-hpa of stack ackgpu/team)",
         "Deployment models/on-another-metric (HPA models/on-another-metric-hpa of stack ackgpu/team)",
         "Deployment models/by-hand (HPA models/by-hand-hpa of no stack)",
+        "Deployment models/as-the-older-api-has-it (HPA models/as-the-older-api-has-it-hpa of no stack)",
     ]
 
 
