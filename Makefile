@@ -9,7 +9,7 @@ READY = build/venv/.ready
 # With a credential of now, not with the one that the last `up` left in the state.
 # The Kubernetes provider leaves its kubeconfig in TMPDIR, with the key in it.
 PULUMI_ACCESS = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM && \
-  TMPDIR="$$folder" pulumi --cwd components/access
+  TMPDIR="$$folder" pulumi --cwd commands/access
 # What pip and others leave there stays in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 
@@ -27,15 +27,15 @@ rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
 
 check: $(READY) ## check the settings of a stack, without engine or cloud: make check STACK=dev
 	@test -n "$(STACK)" || { echo "Say which stack: make check STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m autoscaling.settings.check --stack "$(STACK)"
+	@$(PYTHON) -m commands.check --stack "$(STACK)"
 
 adopt: $(READY) ## take over what is there already: make adopt STACK=dev (WRITE=1 changes the stack's file too)
 	@test -n "$(STACK)" || { echo "Say which stack: make adopt STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m adoption --stack "$(STACK)" $(if $(WRITE),--write)
+	@$(PYTHON) -m commands.adopt --stack "$(STACK)" $(if $(WRITE),--write)
 
 verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
 	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m verify --stack "$(STACK)" $(if $(LOAD),--load)
+	@$(PYTHON) -m commands.verify --stack "$(STACK)" $(if $(LOAD),--load)
 
 refresh: $(READY) ## compare what a stack has made with what is there: make refresh STACK=dev (YES=1 does not ask)
 	@test -n "$(STACK)" || { echo "Say which stack: make refresh STACK=dev" >&2; exit 2; }
@@ -43,19 +43,19 @@ refresh: $(READY) ## compare what a stack has made with what is there: make refr
 
 destroy: $(READY) ## delete what a stack has made: make destroy STACK=dev (YES=1 does not ask)
 	@test -n "$(STACK)" || { echo "Say which stack: make destroy STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m operations.guard --stack "$(STACK)"
+	@$(PYTHON) -m commands.destroy --stack "$(STACK)"
 	@$(PULUMI_ACCESS) destroy --run-program --stack "$(STACK)" $(if $(YES),--yes)
 
 check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make check-exporter DUMP=metrics.txt (LABELS=upstream)
 	@test -n "$(DUMP)" || { echo "Say which file has what the exporter's /metrics says: make check-exporter DUMP=metrics.txt" >&2; exit 2; }
-	@$(PYTHON) -m autoscaling.exporter_dump $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
+	@$(PYTHON) -m autoscaling.metrics.exporter_dump $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
 
 bench: $(READY) ## measure the program against a flat one, in 20 minutes, and write docs/bench.md
 	@$(PYTHON) -m bench
 
 test: $(READY) ## run all tests
 	@$(PYTHON) -m pytest tests/unit -n auto
-	@$(PYTHON) -m rehearsal.toolchain
+	@$(PYTHON) -m rehearsal.toolchain.build
 	@$(PYTHON) -m pytest tests/engine
 
 test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
@@ -65,7 +65,7 @@ lint: $(READY) ## check format, style, types, the rehearsed settings, and the fi
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m autoscaling.settings.check --stack rehearsal
+	@$(PYTHON) -m commands.check --stack rehearsal
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
@@ -74,10 +74,10 @@ format: $(READY) ## format the code
 	@$(PYTHON) -m ruff check --fix .
 
 docs: $(READY) ## write the tables of README.md, the keys of Pulumi.yaml and the schema from the models
-	@$(PYTHON) -m autoscaling.settings.reference
+	@$(PYTHON) -m commands.docs.reference
 
 tools: $(READY) ## build the engine's tools from source, once
-	@$(PYTHON) -m rehearsal.toolchain
+	@$(PYTHON) -m rehearsal.toolchain.build
 
 clean: ## remove what this checkout made (the built tools stay in the cache folder)
 	@if test -e $(READY); then $(PYTHON) -m rehearsal down; fi

@@ -2,14 +2,14 @@
 
 import pulumi
 
-from autoscaling.outputs import check_commands
+from autoscaling.ack.versions import CUSTOM_METRICS_PATH
 from autoscaling.settings.model import duration_seconds
-from autoscaling.versions import CUSTOM_METRICS_PATH
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.inference_service import InferenceService, InferenceServiceArgs
-from components.pipeline_proof import prove_pipeline
-from components.platform import own_platform, platform_of_another_stack
-from components.stack_config import stack_settings
+from program.outputs import check_commands
+from program.platform import own_platform, platform_of_another_stack
+from program.proof import prove_pipeline
+from program.stack_config import stack_settings
 
 settings = stack_settings()
 platform = platform_of_another_stack(settings) if settings.platform else own_platform(settings)

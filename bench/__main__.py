@@ -22,7 +22,7 @@ from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.main_job import rehearse
-from rehearsal.toolchain import ensure_tools
+from rehearsal.toolchain.build import ensure_tools
 
 SIZES = (1, 10, 50)
 """Services of a stack."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from autoscaling.adapter_rules import RuleSet
+from autoscaling.metrics.adapter_rules import RuleSet
 from rehearsal.checkout_copy import copy_checkout
 from rehearsal.layout import CHECKOUT, STACK
 

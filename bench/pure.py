@@ -8,10 +8,10 @@ import time
 
 import yaml
 
-from autoscaling.adapter_rules import RuleSet
-from autoscaling.outputs import check_commands, metric_resources
+from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings import parse
 from bench.projects import with_services
+from program.outputs import check_commands, metric_resources
 from rehearsal.layout import CHECKOUT, STACK
 
 SERVICES = 200

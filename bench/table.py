@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoscaling.settings.reference import replaced
 from bench.pairs import Pairs, Spread
+from commands.docs.reference import replaced
 
 _BEGIN, _END = "<!-- what make bench measured -->", "<!-- the end of it -->"
 

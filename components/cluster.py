@@ -12,12 +12,12 @@ import pulumi
 import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
+from autoscaling.ack.versions import KUBERNETES_MINORS
 from autoscaling.settings.model import Cluster as ClusterSettings
 from autoscaling.settings.model import ClusterCreation, duration_seconds
-from autoscaling.versions import KUBERNETES_MINORS
-from components.api_endpoint import ApiEndpoints, server_of
 from components.managed_cluster import ManagedCluster, ManagedClusterArgs
-from components.preflight import Preflight
+from live.api_endpoint import ApiEndpoints, server_of
+from live.preflight import Preflight
 
 
 @dataclass(frozen=True, kw_only=True)

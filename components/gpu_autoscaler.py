@@ -11,10 +11,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2, v2beta1
 
-from autoscaling.other_owners import STACK_ANNOTATION
 from autoscaling.settings.model import ScaleDown, ScaleUp, Service
-from components.stack_config import stack_name
 from components.takeover import takeover_annotations
+from live.other_owners import STACK_ANNOTATION
+from program.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.core import v1
 
-from autoscaling.card_modes import pod_limits
-from autoscaling.load_balancer import ADDRESS_TYPE
+from autoscaling.ack.card_modes import pod_limits
+from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.settings.model import SERVICE_SUFFIX, Service, duration_seconds
 from components.takeover import takeover_annotations
 

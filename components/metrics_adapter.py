@@ -10,12 +10,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from autoscaling.adapter_rules import Rule
-from autoscaling.adapter_values import merged, own_values
-from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
-from components.chart import chart_version
-from components.live_adapter import INSTALLATION_SECONDS, BeforeChange
-from components.stack_config import stack_name
+from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
+from autoscaling.metrics.adapter_rules import Rule
+from autoscaling.metrics.adapter_values import merged, own_values
+from live.adapter_release import INSTALLATION_SECONDS, BeforeChange
+from program.chart import chart_version
+from program.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)

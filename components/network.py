@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 import pulumi
 import pulumi_alicloud as alicloud
 
-from autoscaling.subnets import zone_subnets
+from autoscaling.ack.subnets import zone_subnets
 
 _Vswitch = alicloud.vpc.outputs.GetSwitchesVswitchResult
 _Vpc = alicloud.vpc.outputs.GetNetworksVpcResult

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from autoscaling.node_labels import POOL_LABEL
-from autoscaling.placeholders import (
+from autoscaling.ack.node_labels import POOL_LABEL
+from autoscaling.ack.placeholders import (
     PLACEHOLDERS_NAMESPACE,
     PRIORITY,
     pause_image,
     placeholder_limits,
     placeholders_name,
 )
+from autoscaling.ack.taints import tolerations
 from autoscaling.settings.model import GpuNodePool
-from autoscaling.taints import tolerations
 
 _LABEL = "ackgpu/warm-capacity"
 

@@ -15,13 +15,13 @@ _COPIED = (
     f"Pulumi.{STACK}.yaml",
     "requirements.txt",
     "requirements-dev.txt",
-    "adoption",
     "autoscaling",
+    "commands",
     "components",
-    "operations",
+    "live",
+    "program",
     "rehearsal",
     "tools",
-    "verify",
 )
 
 

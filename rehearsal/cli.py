@@ -31,7 +31,7 @@ def _up(layout: Layout) -> int:
     from rehearsal.engine import select_stack
     from rehearsal.environment import engine_variables
     from rehearsal.stack_file import rehearsed_settings
-    from rehearsal.toolchain import ensure_tools
+    from rehearsal.toolchain.build import ensure_tools
 
     rehearsed_settings(layout.checkout)
     tools = ensure_tools()

@@ -7,8 +7,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from live.checks import ClusterError
 from rehearsal.errors import RehearsalError
-from verify import ClusterError
 
 
 def sigterm_as_ctrl_c() -> None:

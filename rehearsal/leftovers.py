@@ -10,7 +10,7 @@ from dataclasses import asdict
 import psutil
 from kubernetes import client
 
-from autoscaling.node_labels import POOL_LABEL
+from autoscaling.ack.node_labels import POOL_LABEL
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import strays

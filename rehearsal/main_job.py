@@ -11,6 +11,7 @@ from pathlib import Path
 from kubernetes import client, config
 from pulumi import automation
 
+from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
 from rehearsal.cloud import running_cloud
 from rehearsal.engine import operation, select_stack
 from rehearsal.environment import temporary_files_in
@@ -19,8 +20,7 @@ from rehearsal.leftovers import cluster_leftovers, machine_leftovers
 from rehearsal.report import draw_timeline, write_result
 from rehearsal.sampler import Sampler
 from rehearsal.stack_file import rehearsed_settings
-from rehearsal.toolchain import ensure_tools
-from verify import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
+from rehearsal.toolchain.build import ensure_tools
 
 LOAD = ("-n", "10000", "-c", "200")
 """The guide's load, as arguments of `hey`."""

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rehearsal.toolchain import cache_folder
-from verify import Step
+from live.checks import Step
+from rehearsal.toolchain.build import cache_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,11 @@ from kubernetes import client
 from kubernetes.utils.quantity import parse_quantity
 from prometheus_client.parser import text_string_to_metric_families
 
-from autoscaling.node_labels import POOL_LABEL
-from rehearsal.gpu_exporter import ANSWERED
+from autoscaling.ack.node_labels import POOL_LABEL
+from live.checks import ServiceOutputs
 from rehearsal.layout import PORTS, Layout
 from rehearsal.report import Sample
-from verify import ServiceOutputs
+from rehearsal.simulation.gpu_exporter import ANSWERED
 
 _INTERVAL_SECONDS = 0.5
 

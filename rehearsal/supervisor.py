@@ -18,23 +18,23 @@ import urllib3
 from aiohttp import web
 from kubernetes import client, config
 
-from autoscaling.versions import KUBERNETES_VERSION
-from rehearsal import arms, gpu_exporter
-from rehearsal.adapter_agent import AdapterAgent
+from autoscaling.ack.versions import KUBERNETES_VERSION
 from rehearsal.alicloud.plugin import install_plugin
 from rehearsal.alicloud.store import CloudStore
-from rehearsal.control_plane import start_control_plane
+from rehearsal.control_plane.intranet import intranet_endpoint
+from rehearsal.control_plane.servers import start_control_plane
 from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
 from rehearsal.errors import RehearsalError
-from rehearsal.exporter_agent import ExporterAgent
-from rehearsal.inference import InferenceServers
-from rehearsal.intranet import intranet_endpoint
 from rehearsal.layout import PORTS, Layout
-from rehearsal.load_balancer import LoadBalancers
-from rehearsal.node_pools import NodePools, kwok_node
 from rehearsal.processes import Processes, require_free_ports, sweep
+from rehearsal.simulation import arms, gpu_exporter
+from rehearsal.simulation.adapter_agent import AdapterAgent
+from rehearsal.simulation.exporter_agent import ExporterAgent
+from rehearsal.simulation.inference import InferenceServers
+from rehearsal.simulation.load_balancer import LoadBalancers
+from rehearsal.simulation.node_pools import NodePools, kwok_node
+from rehearsal.simulation.watch import Cluster
 from rehearsal.stack_file import rehearsed_settings
-from rehearsal.watch import Cluster
 
 _log = logging.getLogger(__name__)
 

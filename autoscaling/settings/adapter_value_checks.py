@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autoscaling.adapter_values import own_in
+from autoscaling.metrics.adapter_values import own_in
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import Settings
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from autoscaling.instance_types import find_instance_type
+from autoscaling.ack.instance_types import find_instance_type
+from autoscaling.ack.versions import KUBERNETES_MINORS
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import ClusterCreation, Settings
-from autoscaling.versions import KUBERNETES_MINORS
 
 _KEY = "cluster.create"
 

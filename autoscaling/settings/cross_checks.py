@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from autoscaling.exposed_name import name_of_rule
+from autoscaling.metrics.exposed_name import name_of_rule
+from autoscaling.metrics.extra_rule_checks import extra_rule_findings
 from autoscaling.settings.adapter_value_checks import adapter_value_findings
 from autoscaling.settings.cluster_checks import cluster_findings
-from autoscaling.settings.extra_rule_checks import extra_rule_findings
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpu_findings
 from autoscaling.settings.metric_checks import metric_findings

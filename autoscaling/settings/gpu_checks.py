@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from autoscaling.card_modes import CARD_MODES
-from autoscaling.instance_types import find_instance_type, gpu_memory_mib, has_gpus
+from autoscaling.ack.card_modes import CARD_MODES
+from autoscaling.ack.instance_types import find_instance_type, gpu_memory_mib, has_gpus
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import GpuNodePool, Service, Settings
 from autoscaling.settings.wording import nearest

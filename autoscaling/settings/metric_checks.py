@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from autoscaling.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
-from autoscaling.gpu_metrics import GpuMetric, catalogue
-from autoscaling.instance_types import gpu_memory_mib
-from autoscaling.settings.extra_rule_checks import EXTRA_RULES, exposed_metrics
+from autoscaling.ack.instance_types import gpu_memory_mib
+from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
+from autoscaling.metrics.catalogue import GpuMetric, catalogue
+from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model import MetricTarget, MetricUse, Service, Settings
 from autoscaling.settings.wording import nearest

@@ -28,12 +28,12 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from autoscaling.adapter_rules import Rule, RulePreset, RuleSet
-from autoscaling.card_modes import CardModeName
-from autoscaling.extra_rules import ExtraRule
-from autoscaling.gpu_metrics import Aggregation, LabelPreset, catalogue
+from autoscaling.ack.card_modes import CardModeName
+from autoscaling.ack.versions import ADAPTER_CHART
+from autoscaling.metrics.adapter_rules import Rule, RulePreset, RuleSet
+from autoscaling.metrics.catalogue import Aggregation, LabelPreset, catalogue
+from autoscaling.metrics.extra_rules import ExtraRule
 from autoscaling.settings.forms import DATE_TEXT, FORM, DurationForm, Form
-from autoscaling.versions import ADAPTER_CHART
 
 Region = Literal[
     "ap-northeast-1", "ap-northeast-2", "ap-southeast-1", "ap-southeast-3", "ap-southeast-5",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from autoscaling.placeholders import PLACEHOLDERS_NAMESPACE, placeholder_limits, placeholders_name
+from autoscaling.ack.placeholders import PLACEHOLDERS_NAMESPACE, placeholder_limits, placeholders_name
+from autoscaling.ack.taints import keeping_off, written
+from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpus_per_node, most_nodes
 from autoscaling.settings.model import GpuNodePool, Settings
 from autoscaling.settings.wording import nearest
-from autoscaling.taints import keeping_off, written
-from autoscaling.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
 
 _TYPES = "gpuNodePool.instanceTypes"
 _TAINTS = "gpuNodePool.taints"

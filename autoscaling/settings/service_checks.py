@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from decimal import Decimal
 
-from autoscaling.instance_types import InstanceType, find_instance_type, gpu_memory_mib
+from autoscaling.ack.instance_types import InstanceType, find_instance_type, gpu_memory_mib
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_checks import gpus_per_node, most_nodes
 from autoscaling.settings.model import GpuNodePool, Service, Settings

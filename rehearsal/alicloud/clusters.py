@@ -23,7 +23,7 @@ from rehearsal.alicloud.store import (
     CloudResource,
     new_id,
 )
-from rehearsal.credentials import Credentials
+from rehearsal.control_plane.credentials import Credentials
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 

@@ -10,7 +10,7 @@ import tenacity
 import urllib3
 from kubernetes import client, config
 
-from autoscaling.node_labels import POOL_LABEL
+from autoscaling.ack.node_labels import POOL_LABEL
 from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
 from rehearsal.errors import RehearsalError
 

@@ -16,7 +16,7 @@ import httpx
 import yaml
 from kubernetes.utils.quantity import parse_quantity
 
-from rehearsal.certificates import CertificateAuthority, write_private
+from rehearsal.control_plane.certificates import CertificateAuthority, write_private
 from rehearsal.layout import Layout
 from rehearsal.processes import Processes
 from tests.engine.command import wait_until

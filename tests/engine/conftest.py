@@ -16,17 +16,17 @@ import yaml
 from kubernetes import client, config
 from pulumi import automation
 
+from live.checks import StackOutputs
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.cloud import running_cloud
 from rehearsal.engine import select_stack
 from rehearsal.layout import CHECKOUT, STACK, Layout
-from rehearsal.toolchain import ensure_tools
+from rehearsal.toolchain.build import ensure_tools
 from tests.engine import secret_search
 from tests.engine.checkout import fresh_checkout
 from tests.engine.command import WITHOUT_LOAD, Command, wait_until
 from tests.engine.secret_search import Secret
 from tests.engine.shown import Shown, recorded
-from verify import StackOutputs
 
 
 @dataclass

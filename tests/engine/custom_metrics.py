@@ -20,8 +20,8 @@ from pathlib import Path
 from aiohttp import web
 from kubernetes import client
 
-from autoscaling.versions import CUSTOM_METRICS_PATH
-from rehearsal.certificates import CertificateAuthority
+from autoscaling.ack.versions import CUSTOM_METRICS_PATH
+from rehearsal.control_plane.certificates import CertificateAuthority
 from tests.engine.hpa_situations import Samples
 
 NAME, NAMESPACE, PORT = "table", "default", 6444

@@ -17,7 +17,7 @@ import yaml
 from kubernetes import utils
 from pulumi import automation
 
-from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
+from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS, CloudResource
 from rehearsal.engine import engine_options
 from tests.engine.conftest import Rehearsal

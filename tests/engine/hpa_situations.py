@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaling.hpa import (
+from autoscaling.hpa.controller import (
     DEFAULT_TOLERANCE,
     Autoscaler,
     Behavior,

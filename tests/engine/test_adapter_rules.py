@@ -15,15 +15,15 @@ import pytest
 import yaml
 from kubernetes import client
 
-from autoscaling.adapter_rules import RuleSet
-from autoscaling.exposed_name import name_of_rule
-from autoscaling.versions import ADAPTER_NAME
-from rehearsal.node_pools import kwok_node
+from autoscaling.ack.versions import ADAPTER_NAME
+from autoscaling.metrics.adapter_rules import RuleSet
+from autoscaling.metrics.exposed_name import name_of_rule
+from live.checks.cluster import Cluster
 from rehearsal.processes import Processes
+from rehearsal.simulation.node_pools import kwok_node
 from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
-from verify.cluster import Cluster
 
 DATA = Path(__file__).parents[1] / "data"
 SETS: list[dict[str, Any]] = yaml.safe_load((DATA / "extra_rules.yaml").read_text())["sets"]

@@ -17,9 +17,10 @@ from kubernetes import client
 from pulumi.automation import OpType
 from pulumi.automation.events import EngineEvent
 
-from autoscaling.adapter_values import STACK, at
-from autoscaling.helm_release import HelmRelease, latest, secret_selector
-from autoscaling.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, CUSTOM_METRICS_PATH
+from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, CUSTOM_METRICS_PATH
+from autoscaling.metrics.adapter_values import STACK, at
+from live.checks import check_stack
+from live.helm_release import HelmRelease, latest, secret_selector
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS
 from rehearsal.environment import engine_variables
 from rehearsal.layout import STACK as REHEARSAL
@@ -28,7 +29,6 @@ from tests.engine import guide_by_hand, shown
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret
-from verify import check_stack
 
 README = readme.commands()
 SERVICE, HPA, NAMESPACE = "bert-intent-detection", "gpu-hpa", "default"

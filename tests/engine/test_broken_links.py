@@ -12,9 +12,9 @@ import yaml
 from kubernetes import client
 from pulumi import automation
 
+from live.checks import broken_link
 from tests.engine.conftest import Rehearsal
 from tests.engine.prometheus import configured
-from verify import broken_link
 
 ADAPTER = "ack-alibaba-cloud-metrics-adapter"
 SYSTEM = "kube-system"

@@ -9,12 +9,12 @@ import pytest
 from kubernetes import client
 from pulumi.automation import OpType
 
-from autoscaling.exposed_name import exposed_name
+from autoscaling.metrics.exposed_name import exposed_name
+from live.checks import check_stack
+from live.checks.adapter import mounted_rules
+from live.checks.cluster import Cluster
 from tests.engine.conftest import Rehearsal
 from tests.engine.watching import Watching
-from verify import check_stack
-from verify.adapter import mounted_rules
-from verify.cluster import Cluster
 
 BEFORE, AFTER = "DCGM_CUSTOM_PROCESS_SM_UTIL_MAX", "DCGM_CUSTOM_PROCESS_SM_UTIL"
 

@@ -17,12 +17,12 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from autoscaling.helm_release import HelmRelease, latest, secret_selector
+from live.checks import check_stack
+from live.helm_release import HelmRelease, latest, secret_selector
 from rehearsal.engine import engine_options
 from tests.engine.command import Command, wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.watching import Watching
-from verify import check_stack
 
 NAME, SYSTEM = "ack-alibaba-cloud-metrics-adapter", "kube-system"
 

@@ -14,9 +14,10 @@ from kubernetes import client, config
 from pulumi import automation
 from pulumi.automation import OpType
 
+from live.checks import check_stack
 from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, SWITCH, Cloud
 from rehearsal.cloud import running_cloud
-from rehearsal.credentials import Credentials
+from rehearsal.control_plane.credentials import Credentials
 from rehearsal.engine import engine_options, select_stack
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers
@@ -25,7 +26,6 @@ from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret
 from tests.engine.shown import Shown
-from verify import check_stack
 
 ZONES = ["cn-hangzhou-h", "cn-hangzhou-i", "cn-hangzhou-j"]
 FROM_NOTHING = {"zones": ZONES, "systemPool": {"size": 1}}
@@ -103,7 +103,7 @@ def revoke(account: Rehearsal, content: str) -> Secret:
 
 def with_a_new_credential(account: Rehearsal) -> automation.Stack:
     """The stack as `make refresh` and `make destroy` work on it."""
-    folder = account.layout.checkout / "components" / "access"
+    folder = account.layout.checkout / "commands" / "access"
     return automation.select_stack(STACK, work_dir=str(folder), opts=engine_options(account.layout))
 
 

@@ -9,9 +9,9 @@ import pytest
 from pulumi import automation
 from pulumi.automation import ConfigValue, OpType
 
+from live.checks import check_stack
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret, in_files
-from verify import check_stack
 
 ACCESS_KEY_ID = "LTAI-of-a-reader"
 RIGHT, WRONG = "right-access-key-secret-1e9d", "wrong-access-key-secret-7c42"

@@ -14,11 +14,11 @@ import yaml
 from kubernetes import client
 from pulumi.automation import OpType
 
-from components.live_adapter import uninstall
+from live.adapter_release import uninstall
+from live.checks import check_stack
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
-from verify import check_stack
 
 NAME, SYSTEM, METRIC = "ack-alibaba-cloud-metrics-adapter", "kube-system", "DCGM_CUSTOM_PROCESS_SM_UTIL"
 

@@ -14,12 +14,12 @@ import pytest
 from kubernetes import client
 from pulumi import automation
 
+from live.checks import check_stack
 from rehearsal.alicloud.store import NODE_POOL, NodePool
 from rehearsal.environment import engine_variables
 from rehearsal.processes import child_environment
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
-from verify import check_stack
 
 SERVICE, WARM = "app=bert-intent-detection", "ackgpu/warm-capacity=gpu-warm"
 EXPORTER = "k8s-app=ack-prometheus-gpu-exporter"

@@ -1,4 +1,4 @@
-"""`autoscaling.hpa` against Kubernetes' own controller, in simulated time."""
+"""`autoscaling.hpa.controller` against Kubernetes' own controller, in simulated time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from autoscaling.hpa import Decision
+from autoscaling.hpa.controller import Decision
 from tests.engine.hpa_situations import Generator, Situation, specification
 
 SITUATIONS = 12_000

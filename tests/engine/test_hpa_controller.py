@@ -1,4 +1,6 @@
-"""`autoscaling.hpa` against the HPA controller of a real control plane: what the API makes of an HPA is in it as well.
+"""`autoscaling.hpa.controller` against the HPA controller of a real control plane.
+
+What the API server makes of an HPA is covered as well.
 
 What stays simulated are the metrics (`custom_metrics`), the pods, whose status is written as a kubelet would, and the
 scale target, whose replicas nobody follows.
@@ -18,8 +20,8 @@ import pytest
 import urllib3
 from kubernetes import client, config, watch
 
-from autoscaling.hpa import Limit, Pod
-from rehearsal.control_plane import start_control_plane
+from autoscaling.hpa.controller import Limit, Pod
+from rehearsal.control_plane.servers import start_control_plane
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import Processes, sweep
 from rehearsal.supervisor import prepare_folders

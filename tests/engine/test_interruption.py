@@ -11,7 +11,7 @@ from rehearsal.cloud import kept_up
 from rehearsal.layout import Layout
 from rehearsal.leftovers import machine_leftovers
 from rehearsal.processes import strays
-from rehearsal.toolchain import ensure_tools
+from rehearsal.toolchain.build import ensure_tools
 from tests.engine.command import REHEARSAL, WITHOUT_LOAD, Command, wait_until
 from tests.engine.conftest import SideBySide
 

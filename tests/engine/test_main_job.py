@@ -13,11 +13,11 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
+from live.checks import LoadWalk, Step, check_stack
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import in_files, secrets_of
-from verify import LoadWalk, Step, check_stack
 
 pytestmark = pytest.mark.usefixtures("live")
 

@@ -9,8 +9,8 @@ import pytest
 from kubernetes import client
 from pulumi.automation import OpType
 
+from live.checks import check_stack
 from tests.engine.conftest import Rehearsal
-from verify import check_stack
 
 FIRST = "bert-intent-detection"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pulumi.automation import PulumiCommand
 
-from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from rehearsal.control_plane.certificates import CertificateAuthority, client_certificate_user, kubeconfig
 from rehearsal.layout import Layout
 from tests.engine import secret_search
 from tests.engine.conftest import SideBySide

@@ -10,10 +10,10 @@ from kubernetes import client, watch
 from pulumi import automation
 from pulumi.automation import OpType
 
-from autoscaling.load_balancer import ADDRESS_TYPE
+from autoscaling.ack.load_balancer import ADDRESS_TYPE
+from live.checks import check_stack
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
-from verify import check_stack
 
 NAME = "bert-intent-detection"
 TYPE = "ecs.gn6i-c4g1.xlarge"

@@ -11,13 +11,13 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
+from live.checks import StackOutputs, check_stack
 from rehearsal.engine import engine_options
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.command import Command
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret
 from tests.engine.shown import Shown
-from verify import StackOutputs, check_stack
 
 PLATFORM = "organization/ackgpu/platform"
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"

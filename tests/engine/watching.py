@@ -10,7 +10,7 @@ from typing import Any
 import urllib3
 from kubernetes import client, watch
 
-from verify import ServiceOutputs
+from live.checks import ServiceOutputs
 
 
 class Watching:

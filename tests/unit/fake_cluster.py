@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 import yaml
 from kubernetes import client
 
-from verify import ServiceOutputs, StackOutputs
+from live.checks import ServiceOutputs, StackOutputs
 
 METRIC = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 CUSTOM = "/apis/custom.metrics.k8s.io/v1beta1"

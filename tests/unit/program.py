@@ -24,7 +24,7 @@ from pulumi.runtime.stack import Stack, run_pulumi_func
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 from pydantic.alias_generators import to_camel
 
-from components import preflight
+from live import preflight
 
 # As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -289,7 +289,7 @@ def run_program(config: dict[str, Any], recorder: Recorder, *, encrypted: Sequen
 
 def run_access(config: dict[str, Any], recorder: Recorder) -> Recorder:
     """Run the program of `make refresh` and `make destroy`."""
-    program = functools.partial(runpy.run_path, str(CHECKOUT / "components" / "access" / "__main__.py"))
+    program = functools.partial(runpy.run_path, str(CHECKOUT / "commands" / "access" / "__main__.py"))
     _run(config, recorder, program)
     return recorder
 

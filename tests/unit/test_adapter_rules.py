@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from autoscaling.adapter_rules import RULE_PRESETS, RulePreset, RuleSet
-from autoscaling.gpu_metrics import Aggregation, catalogue
+from autoscaling.metrics.adapter_rules import RULE_PRESETS, RulePreset, RuleSet
+from autoscaling.metrics.catalogue import Aggregation, catalogue
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -137,7 +137,7 @@ def test_a_pod_without_a_process_is_found_by_what_it_was_allocated() -> None:
 @pytest.mark.case("G11")
 def test_the_rules_are_the_same_bytes_whatever_the_hash_seed() -> None:
     program = (
-        "import yaml; from autoscaling.adapter_rules import RuleSet; "
+        "import yaml; from autoscaling.metrics.adapter_rules import RuleSet; "
         "uses = frozenset({('vllm_kv_cache_usage_perc', 'max'), ('DCGM_FI_DEV_ENC_UTIL', None), "
         "('DCGM_CUSTOM_PROCESS_SM_UTIL', 'max'), ('DCGM_CUSTOM_PROCESS_SM_UTIL', 'sum')}); "
         "print(yaml.safe_dump(RuleSet(uses=uses).rules(), sort_keys=False))"

@@ -14,26 +14,26 @@ from unittest import mock
 import pytest
 import yaml
 
-from adoption import __main__ as command
-from adoption import engine
-from adoption.account import Account, Pool
-from adoption.effects import effects
-from adoption.findings import different, findings
-from adoption.import_files import NODE_POOL, RELEASE, Thing, import_files
-from adoption.live import Live, LiveCluster, ServiceObjects
-from adoption.part import REMOVED, AdoptionError
-from adoption.plan import Plan, Step, preview
-from adoption.pool_settings import of_pool
-from adoption.release_settings import of_release
-from adoption.secret_names import may_be_secret
-from adoption.service_settings import of_service
-from adoption.stack_text import with_settings
-from autoscaling.adapter_rules import RuleSet
-from autoscaling.helm_release import HelmRelease
-from autoscaling.load_balancer import ADDRESS_TYPE
+import commands.adopt.__main__ as command
+from autoscaling.ack.load_balancer import ADDRESS_TYPE
+from autoscaling.ack.versions import ADAPTER_CHART, ADAPTER_NAME
+from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings import Settings
-from autoscaling.versions import ADAPTER_CHART, ADAPTER_NAME
-from components.preflight import no_other_owners
+from commands.adopt import engine
+from commands.adopt.account import Account, Pool
+from commands.adopt.effects import effects
+from commands.adopt.findings import different, findings
+from commands.adopt.import_files import NODE_POOL, RELEASE, Thing, import_files
+from commands.adopt.live import Live, LiveCluster, ServiceObjects
+from commands.adopt.part import REMOVED, AdoptionError
+from commands.adopt.plan import Plan, Step, preview
+from commands.adopt.pool_settings import of_pool
+from commands.adopt.release_settings import of_release
+from commands.adopt.secret_names import may_be_secret
+from commands.adopt.service_settings import of_service
+from commands.adopt.stack_text import with_settings
+from live.helm_release import HelmRelease
+from live.preflight import no_other_owners
 from tests.unit.program import Recorder, run_program, stack_config
 
 DATA = Path(__file__).parents[1] / "data"
@@ -1048,7 +1048,7 @@ def test_what_was_adopted_is_retained_and_taken_over_from_kubectl_and_what_is_ou
 def test_of_an_adapter_that_was_adopted_nobody_asks_who_installed_it() -> None:
     config = dict(stack_config("rehearsal"))
     config["ackgpu:metricsAdapter"] = {**config["ackgpu:metricsAdapter"], "retainOnDelete": True}
-    with mock.patch("components.platform.no_other_owners", wraps=no_other_owners) as preflight:
+    with mock.patch("program.platform.no_other_owners", wraps=no_other_owners) as preflight:
         run_program(config, Recorder())
         run_program(stack_config("rehearsal"), Recorder())
     assert [one.kwargs["installs_adapter"] for one in preflight.call_args_list] == [False, True]

@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, PROMETHEUS, SWITCH, CloudStore
-from rehearsal.certificates import CertificateAuthority
-from rehearsal.credentials import Credentials
+from rehearsal.control_plane.certificates import CertificateAuthority
+from rehearsal.control_plane.credentials import Credentials
 from rehearsal.layout import Layout
 from tests.unit.test_alicloud_protocol import ADDRESS, INSTANCE, REGION, Engine, sdk_keys, values
 

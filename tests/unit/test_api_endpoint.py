@@ -6,8 +6,8 @@ import pulumi
 import pytest
 import yaml
 
-from components.api_endpoint import ApiEndpoints, server_of
-from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from live.api_endpoint import ApiEndpoints, server_of
+from rehearsal.control_plane.certificates import CertificateAuthority, client_certificate_user, kubeconfig
 
 INTERNET, INTRANET = "https://203.0.113.7:6443", "https://10.0.0.9:6443"
 BOTH = ApiEndpoints(INTERNET, INTRANET)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoscaling.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
-from autoscaling.instance_types import InstanceType, find_instance_type
-from rehearsal.cards import nodes_needed, offered, pods_on_cards
+from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
+from autoscaling.ack.instance_types import InstanceType, find_instance_type
+from rehearsal.simulation.cards import nodes_needed, offered, pods_on_cards
 
 
 def instance_type(name: str) -> InstanceType:

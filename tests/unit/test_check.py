@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from autoscaling.settings import SettingsError, check
-from autoscaling.settings.check import check_file
+from autoscaling.settings import SettingsError
+from autoscaling.settings.checked_file import check_file, summary
 from autoscaling.settings.config_values import PROJECT
+from commands import check
 from tests.unit.test_settings import FULL, leaves
 from tests.wrong_settings import FOLDER, wrong_file
 
@@ -100,9 +101,7 @@ def test_a_secret_is_neither_checked_nor_shown(tmp_path: Path) -> None:
     path = rehearsed(tmp_path, region=secret, cluster={"id": secret}, metricsAdapter=secret)
     checked = check_file(path)
     assert checked.unknown == {"region", "cluster.id", "metricsAdapter"}
-    assert (
-        check.summary(checked) == "ok, but for what only `pulumi preview` can read: cluster.id, metricsAdapter, region"
-    )
+    assert summary(checked) == "ok, but for what only `pulumi preview` can read: cluster.id, metricsAdapter, region"
     sentences = [fault.split(": ", 1)[1] for fault in told(rehearsed(tmp_path, region=secret, cluster={"id": 7}))]
     assert sentences == ["cluster.id is 7: a text is expected; write it in quotes."]
 
@@ -142,7 +141,7 @@ def test_the_settings_are_those_of_the_project() -> None:
 
 def test_the_engine_and_the_cloud_are_not_needed() -> None:
     shown = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "autoscaling.settings.check", "--stack", "rehearsal"],
+        [sys.executable, "-X", "importtime", "-m", "commands.check", "--stack", "rehearsal"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
@@ -157,17 +156,17 @@ def test_the_engine_and_the_cloud_are_not_needed() -> None:
         "pulumi_kubernetes",
         "kubernetes",
         "grpc",
-        "verify",
+        "live",
         "rehearsal",
     }
 
 
 @pytest.mark.parametrize("name", ["file_tab", "type_number_for_text"])
 def test_make_ends_with_the_fault_and_not_with_a_traceback(name: str, tmp_path: Path) -> None:
-    folder = tmp_path / "autoscaling"
-    shutil.copytree(CHECKOUT / "autoscaling", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("autoscaling", "commands"):
+        shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(FOLDER / f"{name}.yaml", tmp_path / "Pulumi.wrong.yaml")
-    command = [sys.executable, "-m", "autoscaling.settings.check", "--stack", "wrong"]
+    command = [sys.executable, "-m", "commands.check", "--stack", "wrong"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     wrong = wrong_file(FOLDER / f"{name}.yaml")
     assert (result.returncode, result.stdout) == (1, "")

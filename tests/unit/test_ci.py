@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.tool_groups import read_groups
+from rehearsal.toolchain.groups import read_groups
 
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))

@@ -11,8 +11,8 @@ import pulumi_alicloud as alicloud
 import pytest
 
 from autoscaling.settings.model import Cluster, ClusterCreation
-from components import preflight
 from components.cluster import AckCluster, AckClusterArgs
+from live import preflight
 from tests.unit.program import Recorder, run, run_program
 from tests.unit.test_platform_stack import platform_config, team
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaling import exporter_dump
-from autoscaling.exporter_dump import DumpError, judge
-from autoscaling.gpu_metrics import LABEL_PRESETS, LabelPreset
+from autoscaling.metrics import exporter_dump
+from autoscaling.metrics.catalogue import LABEL_PRESETS, LabelPreset
+from autoscaling.metrics.exporter_dump import DumpError, judge
 
 DATA = Path(__file__).parents[1] / "data"
 REAL = sorted(DATA.glob("dcgm_*.prom"))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from autoscaling.promql import Labels, QueryError, labels, parse
+from autoscaling.metrics.extra_rule_checks import exposed_metrics
+from autoscaling.metrics.promql import Labels, QueryError, labels, parse
 from autoscaling.settings import parse as parse_settings
 from autoscaling.settings import warnings
-from autoscaling.settings.extra_rule_checks import exposed_metrics
 from tests.readme import README
 from tests.unit.program import Recorder, run_program, stack_config
 from tests.unit.test_settings import GOOD, faults

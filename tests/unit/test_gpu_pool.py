@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from autoscaling.placeholders import placeholder_limits
-from autoscaling.pool_changes import not_reached
+from autoscaling.ack.placeholders import placeholder_limits
+from autoscaling.ack.pool_changes import not_reached
 from autoscaling.settings import parse, warnings
 from components.gpu_node_pool import GpuNodePoolArgs
 from components.warm_capacity import WarmCapacityArgs

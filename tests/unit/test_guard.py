@@ -12,10 +12,10 @@ from unittest import mock
 import pytest
 from pulumi import automation
 
-from autoscaling.platform_users import users_of
-from components.cluster_client import UnreachableError
-from operations import guard
-from operations.throwaway import AskError
+from commands import destroy as guard
+from commands.throwaway import AskError
+from live.cluster_client import UnreachableError
+from live.platform_users import users_of
 
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 OUTPUTS = {"clusterId": "c1", "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
@@ -136,8 +136,8 @@ def test_a_refusal_is_a_sentence_and_an_exit_code(
         raise error
 
     monkeypatch.setattr(sys, "argv", ["guard", "--stack", "gone"])
-    monkeypatch.setattr("operations.guard.shutil.which", lambda _: "/bin/pulumi")
-    monkeypatch.setattr("operations.guard.automation.select_stack", refuse)
+    monkeypatch.setattr("commands.destroy.shutil.which", lambda _: "/bin/pulumi")
+    monkeypatch.setattr("commands.destroy.automation.select_stack", refuse)
     assert guard.main() == 1
     said = capsys.readouterr().err
     assert told in said
@@ -148,7 +148,7 @@ def test_without_an_engine_nothing_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["guard", "--stack", "dev"])
-    monkeypatch.setattr("operations.guard.shutil.which", lambda _: None)
+    monkeypatch.setattr("commands.destroy.shutil.which", lambda _: None)
     assert guard.main() == 1
     assert capsys.readouterr().err.startswith("pulumi is not on PATH")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoscaling.helm_release import HelmRelease, HelmReleaseError, decode, latest
+from live.helm_release import HelmRelease, HelmReleaseError, decode, latest
 
 
 def secret(packed: bytes) -> dict[str, Any]:

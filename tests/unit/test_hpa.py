@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaling.hpa import (
+from autoscaling.hpa.controller import (
     Autoscaler,
     Behavior,
     Decision,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoscaling.adapter_rules import Rule
-from autoscaling.kept_rules import KeptRule, rules_to_keep, with_kept
-from autoscaling.rule_drift import drift, fingerprints
+from autoscaling.metrics.adapter_rules import Rule
+from autoscaling.metrics.rule_drift import drift, fingerprints
+from live.kept_rules import KeptRule, rules_to_keep, with_kept
 
 
 def rule(name: str, query: str = "q") -> Rule:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from autoscaling.adapter_rules import RuleSet
-from components import live_adapter
-from components.chart import chart_version
+from autoscaling.metrics.adapter_rules import RuleSet
+from live import adapter_release as live_adapter
+from program.chart import chart_version
 from tests.unit.fake_cluster import FakeCluster, running
 from tests.unit.program import Recorder, run_program, stack_config
 

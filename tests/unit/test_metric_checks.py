@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscaling.gpu_metrics import catalogue
+from autoscaling.metrics.catalogue import catalogue
 from autoscaling.settings import SettingsError, parse, warnings
 
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"

@@ -16,7 +16,9 @@ import pulumi
 import pytest
 import yaml
 
-from autoscaling.other_owners import (
+from autoscaling.ack.versions import ADAPTER_SERVICE
+from live import cluster_client, preflight
+from live.other_owners import (
     SCALERS,
     STACK_ANNOTATION,
     Scaled,
@@ -25,10 +27,8 @@ from autoscaling.other_owners import (
     other_autoscalers,
     unknown_former_names,
 )
-from autoscaling.versions import ADAPTER_SERVICE
-from components import cluster_client, preflight
-from components.preflight import Sight
-from rehearsal.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from live.preflight import Sight
+from rehearsal.control_plane.certificates import CertificateAuthority, client_certificate_user, kubeconfig
 from tests.unit.fake_cluster import FakeCluster, running
 from tests.unit.program import Recorder, run_program, stack_config
 

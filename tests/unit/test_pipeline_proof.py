@@ -9,9 +9,9 @@ from typing import Any
 import pulumi
 import pytest
 
+from live.checks.proof import NotProvenError, wait_until_proven
 from tests.unit.fake_cluster import CUSTOM, HPA, VALUES, FakeCluster, Script, healthy, hpa, running
 from tests.unit.program import Recorder, run_program, stack_config
-from verify.proof import NotProvenError, wait_until_proven
 
 
 def up(cluster: FakeCluster, wait: str = "1s", **recorder: Any) -> Recorder:

@@ -7,10 +7,10 @@ from typing import Any
 import pulumi
 import pytest
 
-from autoscaling.other_owners import SCALERS
 from autoscaling.settings import SettingsError, parse, parse_config
 from autoscaling.settings.platform_stack import PLATFORM_KEYS, exported_settings
-from components import preflight
+from live import preflight
+from live.other_owners import SCALERS
 from tests.unit.program import Recorder, run_access, run_program, stack_config
 from tests.unit.test_settings import GOOD
 

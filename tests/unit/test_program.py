@@ -11,7 +11,7 @@ import pulumi_alicloud as alicloud
 import pytest
 import yaml
 
-from autoscaling.adapter_rules import RuleSet
+from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings.model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs

@@ -12,11 +12,11 @@ import yaml
 
 from autoscaling.settings import SettingsError, parse
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from live.checks import Step, check_stack
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.stack_file import rehearsed_settings
 from tests.unit.fake_cluster import ADAPTER_PODS, PROMETHEUS, RULE, VALUES, adapter_pod, healthy, query, running, series
 from tests.unit.program import CHECKOUT, Recorder, run, run_program, stack_config
-from verify import Step, check_stack
 
 SECRET = "secret-of-an-access-key"
 BASIC = {"type": "basic", "accessKeyId": "LTAI1", "accessKeySecret": SECRET}

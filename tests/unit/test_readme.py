@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaling.settings import reference
 from autoscaling.settings.model import Settings
+from commands.docs import reference
 from tests.readme import CHECKOUT, README, Command, commands
 
 PAGES = [README, CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
@@ -95,7 +95,7 @@ def test_every_file_that_contributors_are_sent_to_is_there() -> None:
 def test_every_message_that_the_readme_explains_is_one_that_the_project_says() -> None:
     [section] = re.findall(r"^## When something fails\n(.*?)^## ", README.read_text(), re.DOTALL | re.MULTILINE)
     messages = [span for row in section.splitlines() if row.startswith("| `") for span in code_spans(row.split("|")[1])]
-    packages = ("adoption", "autoscaling", "components", "operations", "rehearsal", "verify")
+    packages = ("autoscaling", "commands", "components", "live", "program", "rehearsal")
     code = "\n".join(path.read_text() for package in packages for path in (CHECKOUT / package).rglob("*.py"))
     assert messages
     for message in messages:

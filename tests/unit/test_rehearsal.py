@@ -19,19 +19,20 @@ from cryptography.x509.oid import NameOID
 from PIL import Image
 from pulumi import automation
 
-from rehearsal import inference, leftovers
-from rehearsal.adapter_agent import vendor_configuration
-from rehearsal.cards import asked
+from live.checks import Step
+from rehearsal import leftovers
 from rehearsal.cloud import kept_up, take_down
-from rehearsal.control_plane import start_control_plane
+from rehearsal.control_plane.servers import start_control_plane
 from rehearsal.engine import operation
 from rehearsal.errors import RehearsalError
-from rehearsal.inference import InferenceServer
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep
 from rehearsal.report import Sample, draw_timeline, write_result
+from rehearsal.simulation import inference
+from rehearsal.simulation.adapter_agent import vendor_configuration
+from rehearsal.simulation.cards import asked
+from rehearsal.simulation.inference import InferenceServer
 from rehearsal.stack_file import rehearsed_settings
-from verify import Step
 
 
 @pytest.mark.parametrize(("in_flight", "replicas", "reading"), [(200, 1, 23.0), (200, 2, 11.5), (0, 1, 0.0)])

@@ -10,13 +10,13 @@ import pytest
 from kubernetes import client
 from prometheus_client.core import Metric
 
-from autoscaling.node_labels import POOL_LABEL
+from autoscaling.ack.node_labels import POOL_LABEL
 from rehearsal.alicloud.store import PROMETHEUS, CloudResource, CloudStore, NodePool
-from rehearsal.exporter_agent import ExporterAgent
-from rehearsal.gpu_exporter import GpuCollector
-from rehearsal.inference import InferenceServers
-from rehearsal.node_pools import NodePools
-from rehearsal.watch import Cluster
+from rehearsal.simulation.exporter_agent import ExporterAgent
+from rehearsal.simulation.gpu_exporter import GpuCollector
+from rehearsal.simulation.inference import InferenceServers
+from rehearsal.simulation.node_pools import NodePools
+from rehearsal.simulation.watch import Cluster
 
 REGION = "cn-hangzhou"
 READY = [{"type": "Ready", "status": "True"}]

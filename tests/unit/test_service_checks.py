@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoscaling.instance_types import find_instance_type
+from autoscaling.ack.instance_types import find_instance_type
 from autoscaling.settings import SettingsError, parse, warnings
 from tests.unit.test_gpu_checks import fault, settings
 

@@ -13,7 +13,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from autoscaling.settings import SettingsError, parse
-from autoscaling.settings.stack_schema import STACK_SCHEMA
+from commands.docs.stack_schema import STACK_SCHEMA
 from tests.unit.test_settings import FULL, GOOD, leaves
 
 CHECKOUT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from autoscaling.subnets import MOST_ZONES, zone_subnets
+from autoscaling.ack.subnets import MOST_ZONES, zone_subnets
 
 
 def test_the_pods_of_a_zone_get_a_quarter_and_the_nodes_share_the_first() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kubernetes import client
 
+from autoscaling.ack.taints import keeping_off, tolerations, written
 from autoscaling.settings.model import Taint
-from autoscaling.taints import keeping_off, tolerations, written
 
 TEAM = Taint(key="team", value="ml", effect="NoSchedule")
 BARE = Taint(key="gpu", effect="NoExecute")

@@ -20,10 +20,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rehearsal import toolchain
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT
-from rehearsal.tool_groups import Group, ModuleFile, read_groups
+from rehearsal.toolchain import build as toolchain
+from rehearsal.toolchain.groups import Group, ModuleFile, read_groups
 
 # Answers as `go` does: writes what is asked for with -o, knows one module, and keeps a list of its calls.
 GO = r"""#!/bin/sh
@@ -215,11 +215,11 @@ def test_a_failed_build_names_the_log_and_the_next_run_goes_on_from_there(
 def interrupted(
     groups: list[Group], go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[subprocess.Popen[str]]:
-    """`python -m rehearsal.toolchain` on the groups, while `go build` of beta runs without end."""
+    """`python -m rehearsal.toolchain.build` on the groups, while `go build` of beta runs without end."""
     monkeypatch.setenv("ENDLESS", "example.com/beta")
     os.mkfifo(f"{go}.started")
     program = (
-        "import sys, rehearsal.toolchain as t; from rehearsal.tool_groups import *; from pathlib import *; "
+        "import sys, rehearsal.toolchain.build as t; from rehearsal.toolchain.groups import *; from pathlib import *; "
         f"t.read_groups = lambda: {groups!r}; sys.exit(t.main())"
     )
     process = subprocess.Popen(

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from live.checks import OutputsError, StackOutputs
+from live.checks.cluster import decimal
+from live.checks.load import answers
 from tests.unit.program import Recorder, run_program, stack_config
-from verify import OutputsError, StackOutputs
-from verify.cluster import decimal
-from verify.load import answers
 
 HEY_SUMMARY = """
 Summary:

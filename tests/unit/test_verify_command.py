@@ -1,4 +1,4 @@
-"""`python -m verify`: what people see, and the exit code that CI sees."""
+"""`python -m commands.verify`: what people see, and the exit code that CI sees."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kubernetes.config import kube_config
 
+from commands.verify import main
 from tests.unit.fake_cluster import HPA, PREDICT, FakeCluster, healthy, running
-from verify.__main__ import main
 
 
 class Machine:

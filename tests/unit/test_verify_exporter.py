@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from live.checks import StackOutputs, Step, check_stack
 from tests.unit.fake_cluster import CUSTOM, METRIC, POD_LIST, VALUES, FakeCluster, healthy, pod, running
-from verify import StackOutputs, Step, check_stack
 
 POOL = "np1"
 NODES = "/api/v1/nodes?labelSelector=alibabacloud.com%2Fnodepool-id%3Dnp1"

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from autoscaling.exposed_name import exposed_name
-from autoscaling.rule_drift import fingerprints
-from autoscaling.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
+from autoscaling.ack.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
+from autoscaling.metrics.exposed_name import exposed_name
+from autoscaling.metrics.rule_drift import fingerprints
+from live.checks import ClusterError, StackOutputs, Step, broken_link, check_stack
 from tests.unit.fake_cluster import (
     ADAPTER_PODS,
     ADAPTER_RULES,
@@ -33,7 +34,6 @@ from tests.unit.fake_cluster import (
     running,
     series,
 )
-from verify import ClusterError, StackOutputs, Step, broken_link, check_stack
 
 PODS_OF, VALUES_OF = "pods of default/bert", f"{METRIC} of default/bert"
 FAMILY = '{__name__=~"DCGM_.+"}'

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from live.checks import ClusterError, LoadWalk, Step
+from live.checks.cluster import Cluster
+from live.checks.load import Pace, answers
 from tests.unit.fake_cluster import HPA, FakeCluster, Script, healthy, hpa, running
-from verify import ClusterError, LoadWalk, Step
-from verify.cluster import Cluster
-from verify.load import Pace, answers
 
 # What `hey -n 10000 -c 200` v0.1.5 prints, less its histogram.
 SUMMARY = """

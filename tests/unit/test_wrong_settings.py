@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft7Validator
 
 from autoscaling.settings import SettingsError, engine_yaml
-from autoscaling.settings.check import check_file
+from autoscaling.settings.checked_file import check_file
 from autoscaling.settings.stack_file import StackFile, read_stack_file
-from autoscaling.settings.stack_schema import stack_schema
+from commands.docs.stack_schema import stack_schema
 from tests.unit.program import Recorder, run_program
 from tests.wrong_settings import WRONG_FILES, WrongFile
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from autoscaling.adapter_rules import RuleSet
+from autoscaling.metrics.adapter_rules import RuleSet
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 

@@ -1,0 +1,1 @@
+"""Facts of Alibaba Cloud and ACK, each with its source."""

@@ -1,0 +1,196 @@
+"""Tells whether an HPA can work on what a GPU exporter exposes: `make check-exporter DUMP=...`.
+
+What makes dcgm-exporter name pods: its README, and of https://github.com/NVIDIA/dcgm-exporter/issues 27 (device names),
+85 (`exported_`), 138 (limits), 188 and 349 (the kubelet's socket), 343 (device plugin and Kubernetes mode).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from autoscaling.metrics.catalogue import LABEL_PRESETS, GpuMetric, LabelPreset, Labels, catalogue
+
+_SETTING = "metricsAdapter.labels"
+_INSTANCE = "GPU_I_ID"
+"""The label that the series of a MIG instance have."""
+_NAMED_CARDS = 3
+
+
+class DumpError(Exception):
+    """There is no dump to judge; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is told of a dump."""
+
+    usable: bool
+    """Whether an HPA can work on it."""
+    text: str
+
+
+def judge(dump: str, preset: LabelPreset) -> Judgement:
+    """Tell which labels a dump carries, whether they name pods, and what to do where they don't.
+
+    Args:
+        dump: an exporter's `/metrics`, or Prometheus' `/federate`, in the text format.
+        preset: how the rules expect the labels to be named.
+
+    Raises:
+        DumpError: it is not in the text format, or has no GPU.
+    """
+    series = _gpu_series(dump)
+    judged = [_inventory(series)]
+    if preset == "upstream-exported" and _owned(series, catalogue().labels["upstream"]):
+        judged.append(
+            "This is what the exporter says itself: Prometheus gives namespace and pod the prefix exported_ as it "
+            f"stores them, where it does not honor the exporter's labels, as {_SETTING} {preset} has it."
+        )
+        preset = "upstream"
+    labels = catalogue().labels[preset]
+    owned = _owned(series, labels)
+    usable = _usable_metrics(owned, preset)
+    if owned:
+        judged.append(_owners(series, owned, labels))
+        judged.append(
+            f"An HPA can use {', '.join(usable)}."
+            if usable
+            else f"None of these series is one that an HPA can use with {_SETTING} {preset}: see the table of metrics."
+        )
+    else:
+        judged += _no_owner(series, labels, preset)
+    if any(one.labels.get(_INSTANCE) for one in series):
+        judged.append(
+            f"Some series are of MIG instances ({_INSTANCE}), for which DCGM_FI_DEV_GPU_UTIL is missing or always 0: "
+            "set gpuNodePool.cardMode to mig, and the metric to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
+        )
+    return Judgement(bool(usable), "\n".join(judged))
+
+
+def _gpu_series(dump: str) -> list[Sample]:
+    try:
+        samples = [sample for family in text_string_to_metric_families(dump) for sample in family.samples]
+    except ValueError as error:
+        raise DumpError(
+            f"It is not in Prometheus' text format ({error}): save what the exporter's /metrics says."
+        ) from None
+    series = [sample for sample in samples if sample.name.startswith("DCGM_")]
+    if not series:
+        raise DumpError(
+            "It has no series DCGM_*: it is of no GPU exporter, or of one that sees no GPU; see the exporter's log."
+        )
+    return series
+
+
+def _inventory(series: Sequence[Sample]) -> str:
+    cards = {one.labels.get("UUID") or one.labels.get("gpu", "?"): one.labels.get("modelName", "") for one in series}
+    models = sorted(set(cards.values()) - {""})
+    names = sorted({label for one in series for label in one.labels})
+    what = f"{len(cards)} card{'s' if len(cards) > 1 else ''}" + (f" ({', '.join(models)})" if models else "")
+    return f"{len(series)} series of {what}, with the labels {', '.join(names)}."
+
+
+def _owned(series: Sequence[Sample], labels: Labels) -> list[Sample]:
+    """The series with a workload's namespace and pod."""
+    if any(one.labels.get(f"exported_{labels.pod}") for one in series):
+        # The plain ones are those of the exporter itself then.
+        return []
+    return [one for one in series if one.labels.get(labels.namespace) and one.labels.get(labels.pod)]
+
+
+def _usable_metrics(owned: Sequence[Sample], preset: LabelPreset) -> list[str]:
+    named = {one.name: bool(one.labels.get(_INSTANCE)) for one in owned}
+
+    def usable(metric: GpuMetric) -> bool:
+        return (
+            metric.ratio is None
+            and metric.exported_under(preset)
+            and metric.series in named
+            and ("mig" in metric.card_modes or not named[metric.series])
+        )
+
+    return [metric.name for metric in catalogue().metrics if usable(metric)]
+
+
+def _owners(series: Sequence[Sample], owned: Sequence[Sample], labels: Labels) -> str:
+    pods = sorted({f"{one.labels[labels.namespace]}/{one.labels[labels.pod]}" for one in owned})
+    named = ", ".join(pods[:_NAMED_CARDS]) + (
+        f" and {len(pods) - _NAMED_CARDS} more" if len(pods) > _NAMED_CARDS else ""
+    )
+    return (
+        f"{len(owned)} of the {len(series)} say in {labels.namespace} and {labels.pod} which pod they are of: {named}."
+    )
+
+
+def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> list[str]:
+    wanted = f"{labels.namespace} and {labels.pod}, which {_SETTING} {preset} expects"
+    fitting = next((other for other in LABEL_PRESETS if _owned(series, catalogue().labels[other])), None)
+    if fitting:
+        other = catalogue().labels[fitting]
+        own = next((one.labels for one in series if one.labels.get(labels.pod)), None)
+        first = (
+            f"{labels.namespace} and {labels.pod} are those of the exporter's own pod "
+            f"({own.get(labels.namespace)}/{own[labels.pod]}), since Prometheus did not honor the exporter's labels."
+            if own
+            else f"No series has {wanted}."
+        )
+        return [
+            f"{first} The workload's are {other.namespace} and {other.pod}: an HPA can't work on it as it is set.",
+            f"What to do: set {_SETTING} to {fitting}.",
+        ]
+    present = [name for name in (labels.namespace, labels.pod) if any(name in one.labels for one in series)]
+    fault = f"has {wanted}" if not present else f"has a value in {wanted}"
+    return [f"No series {fault}: nothing says which pod uses a card, and an HPA can't work on it.", _what_to_do(preset)]
+
+
+def _what_to_do(preset: LabelPreset) -> str:
+    steps = [
+        "make the dump while a pod holds a GPU, since a card that none holds names none",
+        "have the workload ask for nvidia.com/gpu in its limits, which the NVIDIA device plugin gives it: a pod that "
+        "only sees the card has no device in the kubelet's list",
+        "give the exporter DCGM_EXPORTER_KUBERNETES=true (its flag -k), without which it asks nobody for pods",
+        "mount the node's /var/lib/kubelet/pod-resources into the exporter, where it asks the kubelet",
+        "where the device plugin calls cards nvidia0 and not by UUID: DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE=device-name",
+    ]
+    if preset == "ack":
+        steps.append(
+            "ACK's own GPU monitoring has NamespaceName and PodName; NVIDIA's dcgm-exporter has namespace and pod: "
+            f"then set {_SETTING} to upstream"
+        )
+    return "\n".join(["What to do:", *(f"- {step};" for step in steps[:-1]), f"- {steps[-1]}."])
+
+
+def main() -> int:
+    """Print the judgement; 0 where an HPA can work, 1 where it can't, 2 where there is no dump."""
+    parser = argparse.ArgumentParser(
+        prog="python -m autoscaling.metrics.exporter_dump",
+        description="Tell whether an HPA can work on a GPU exporter's series.",
+    )
+    parser.add_argument("dump", help="file with what its /metrics says, or - for the standard input")
+    parser.add_argument(
+        "--labels", choices=LABEL_PRESETS, default="ack", help="as in the setting metricsAdapter.labels"
+    )
+    arguments = parser.parse_args()
+    try:
+        text = sys.stdin.read() if arguments.dump == "-" else Path(arguments.dump).read_text()
+        judgement = judge(text, arguments.labels)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        print(f"{arguments.dump} can't be read: {reason}.", file=sys.stderr)
+        return 2
+    except DumpError as error:
+        print(f"{arguments.dump} can't be judged. {error}", file=sys.stderr)
+        return 2
+    print(judgement.text)
+    return 0 if judgement.usable else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

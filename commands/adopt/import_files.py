@@ -1,0 +1,126 @@
+"""The files that `pulumi import` takes: first the components, then the providers and what was found.
+
+Two, since the engine makes the providers of a file before its components, and one of them has a component above it.
+
+Most things the providers read themselves at the import. Two are told instead: of the release they would read the
+values, which have the address of Prometheus with its token, into the plain part of the state; and of the Service its
+address in the cluster, which the program leaves to Kubernetes, so that they would make another Service.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaling.metrics.adapter_values import at
+from commands.adopt.live import Object
+from commands.adopt.plan import Plan, Step
+from live.helm_release import HelmRelease
+
+NODE_POOL = "alicloud:cs/nodePool:NodePool"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+
+_SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+"""By which the engine knows a secret in JSON."""
+
+_ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
+"""Fields of a Service that Kubernetes fills in and the program leaves to it."""
+
+_PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
+
+Found = Mapping[tuple[str, ...], "Thing"]
+"""By type or kind, and name."""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What was found of one resource."""
+
+    identity: str
+    """The id by which the provider knows it."""
+    live: Object | HelmRelease | None = None
+    """As it is; None: only the provider knows."""
+
+
+def which(step: Step) -> tuple[str, ...]:
+    """Which thing a resource of the program is, by what the program gives it."""
+    inputs = step.inputs
+    if step.type == NODE_POOL:
+        return NODE_POOL, inputs["nodePoolName"]
+    if step.type == RELEASE:
+        return RELEASE, inputs["namespace"], inputs["name"]
+    metadata = inputs.get("metadata") or {}
+    return str(inputs.get("kind")), metadata.get("namespace", ""), metadata.get("name", "")
+
+
+def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two files, of what the stack does not have yet; each is empty where that is nothing."""
+    urns = plan.urns()
+    components = [entry for entry in plan.entries if entry.get("component")]
+    resources: list[dict[str, Any]] = []
+    for entry in plan.entries:
+        step = plan.steps[urns[entry["name"]]]
+        if entry.get("component"):
+            continue
+        if entry["type"].startswith("pulumi:providers:"):
+            resources.append(dict(entry))
+        elif thing := found.get(which(step)):
+            resources.append({**entry, "id": thing.identity, **_told(step, thing)})
+    if all(one["type"].startswith("pulumi:providers:") for one in resources):
+        return {}, {}
+    table = {**plan.names, **{entry["name"]: urns[entry["name"]] for entry in components}}
+    named = {one[key] for one in resources for key in ("parent", "provider") if key in one}
+    return (
+        {"resources": components} if components else {},
+        {"nameTable": {name: urn for name, urn in table.items() if name in named}, "resources": resources},
+    )
+
+
+def _told(step: Step, thing: Thing) -> dict[str, Any]:
+    if isinstance(thing.live, HelmRelease):
+        inputs = {**step.inputs, "version": thing.live.version, "values": _without_secrets(thing.live.values)}
+        status = {
+            "name": thing.live.name,
+            "namespace": thing.live.namespace,
+            "status": thing.live.status,
+            "revision": thing.live.revision,
+            "chart": thing.live.chart,
+            "version": thing.live.version,
+        }
+        outputs = {**inputs, "status": status, "__inputs": _secret(inputs)}
+        return {"inputs": inputs, "outputs": outputs}
+    if thing.live and thing.live["kind"] == "Service":
+        inputs = _service_inputs(thing.live)
+        outputs = {
+            **thing.live,
+            "__inputs": inputs,
+            "__initialApiVersion": thing.live["apiVersion"],
+            "__fieldManager": "pulumi-kubernetes-adopted",
+        }
+        return {"inputs": inputs, "outputs": outputs}
+    return {}
+
+
+def _service_inputs(live: Object) -> dict[str, Any]:
+    own = ("name", "namespace", "labels", "annotations")
+    metadata = {key: live["metadata"][key] for key in own if key in live["metadata"]}
+    spec = {key: value for key, value in live["spec"].items() if key not in _ALLOCATED}
+    spec["ports"] = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec["ports"]]
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata, "spec": spec}
+
+
+def _without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with nothing in the place of each secret: the state then knows that something secret stands there."""
+    told: dict[str, Any] = copy.deepcopy(dict(values))
+    prometheus = at(told, _PROMETHEUS) or {}
+    for key in ("url", "prometheusHeader"):
+        if key in prometheus:
+            prometheus[key] = _secret("")
+    return told
+
+
+def _secret(value: Any) -> dict[str, str]:
+    return {**_SECRET, "plaintext": json.dumps(value)}

@@ -1,0 +1,73 @@
+"""What the program registers, as the engine itself says at a preview: names, types and parents are not known twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from commands.adopt.engine import pulumi
+from commands.adopt.part import AdoptionError
+from commands.throwaway import reasons, scratch
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a preview would do with one resource."""
+
+    op: str
+    """`create` where the stack does not have it yet."""
+    type: str
+    inputs: Mapping[str, Any]
+    """What the program gives it; secrets are masked."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A preview."""
+
+    steps: Mapping[str, Step]
+    """By URN."""
+    entries: Sequence[Mapping[str, Any]]
+    """For what would be created, as `pulumi import --file` takes them, with placeholders as ids."""
+    names: Mapping[str, str]
+    """URNs of what the entries name and the stack has."""
+
+    def urns(self) -> Mapping[str, str]:
+        """URN of each entry, by the name by which others refer to it."""
+        urns = dict(self.names)
+        root = next(urn for urn, step in self.steps.items() if step.type == "pulumi:pulumi:Stack")
+        stack = root.rpartition("::pulumi:pulumi:Stack::")[0]
+        for entry in self.entries:
+            above = urns[entry["parent"]].split("::")[2] + "$" if "parent" in entry else ""
+            urns[entry["name"]] = f"{stack}::{above}{entry['type']}::{entry.get('logicalName', entry['name'])}"
+        return urns
+
+
+def preview(stack: str, settings: Path) -> Plan:
+    """Preview the stack with the settings of a file.
+
+    Raises:
+        AdoptionError: the preview fails.
+    """
+    with scratch() as folder:
+        # It has the providers with their secrets, encrypted as in the state.
+        file = folder / "import.json"
+        result = pulumi(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
+        try:
+            answer = json.loads(result.stdout)
+        except ValueError:
+            answer = {}
+        if result.returncode:
+            told = [one["message"].strip() for one in answer.get("diagnostics", []) if one["severity"] == "error"]
+            errors = told or reasons(f"{result.stderr}\n{result.stdout}")
+            raise AdoptionError("\n".join(["a preview with these settings fails:", *dict.fromkeys(errors)]))
+        entries = json.loads(file.read_text()) if file.exists() else {}
+    steps = {
+        step["urn"]: Step(step["op"], state["type"], state.get("inputs") or {})
+        for step in answer["steps"]
+        if (state := step.get("newState"))
+    }
+    return Plan(steps, entries.get("resources") or [], entries.get("nameTable") or {})

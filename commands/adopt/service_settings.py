@@ -1,0 +1,189 @@
+"""A service's Deployment, Service and HPA, as the settings have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from kubernetes.utils.quantity import parse_quantity
+
+from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
+from autoscaling.ack.load_balancer import ADDRESS_TYPE
+from autoscaling.metrics.catalogue import catalogue
+from autoscaling.settings.model import Service
+from commands.adopt.behavior import in_full
+from commands.adopt.live import Object, ServiceObjects
+from commands.adopt.part import Key, Part
+from commands.adopt.secret_names import may_be_secret
+
+_MIG = "nvidia.com/mig-"
+
+
+def of_service(service: Service, key: Key, found: ServiceObjects) -> Part:
+    """What the settings of a service must say for its objects to stay as they are.
+
+    Args:
+        service: from the settings.
+        key: where it stands in them.
+        found: what the cluster has of it.
+    """
+    part = Part()
+    values: dict[Key, Any] = {}
+    if found.deployment:
+        values |= _deployment(service, found.deployment, part)
+        part.notes.append(_disruption_budget(service, found))
+    if found.service:
+        values |= _load_balancer(found.service, part)
+    if found.autoscalers:
+        values |= _autoscaler(service, found.autoscalers, part)
+    if values:
+        values["retainOnDelete",] = True
+    part.settings = {(*key, *inner): value for inner, value in values.items()}
+    return part
+
+
+def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
+    spec, what = live["spec"], _named(live)
+    if spec["selector"] != {"matchLabels": {"app": service.object_name}}:
+        chosen = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
+        part.problems.append(
+            f"{what} selects its pods by {chosen or 'expressions'}, the program by app={service.object_name}, and a "
+            "selector can't be changed: it would be deleted and made anew. Give the service another name, so that a "
+            "new one is made beside it."
+        )
+    pod = spec["template"]["spec"]
+    containers = pod["containers"]
+    if len(containers) > 1:
+        part.problems.append(
+            f"{what} has {len(containers)} containers, and the program makes Deployments of one: leave the service out "
+            "of services; an HPA alone goes by components.gpu_autoscaler."
+        )
+        return {}
+    [container] = containers
+    env = {one["name"]: one.get("value", "") for one in container.get("env") or [] if "valueFrom" not in one}
+    secret = [name for name in env if may_be_secret(name)]
+    if secret:
+        part.problems.append(
+            f"{what} has in its environment what may be secret, which no stack file should have: {', '.join(secret)}. "
+            "Put it into a Kubernetes Secret and name that in envFrom."
+        )
+    resources = container.get("resources") or {}
+    ports = container.get("ports") or []
+    # What is asked of GPUs is copied into the requests by the API server.
+    requests = {name: value for name, value in (resources.get("requests") or {}).items() if name in ("cpu", "memory")}
+    values: dict[Key, Any] = {
+        ("containerName",): container["name"],
+        ("image",): container["image"],
+        ("args",): list(container.get("args") or []),
+        ("env",): {name: value for name, value in env.items() if name not in secret},
+        ("envFrom",): [one["secretRef"]["name"] for one in container.get("envFrom") or [] if "secretRef" in one],
+    }
+    for name, value in requests.items():
+        values[name,] = value
+    values.update(_gpus(resources.get("limits") or {}))
+    if ports:
+        values["containerPort",] = ports[0]["containerPort"]
+    return values
+
+
+def _disruption_budget(service: Service, found: ServiceObjects) -> str:
+    made = f"PodDisruptionBudget {service.namespace}/{service.object_name} would be made"
+    others = ", ".join(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in found.disruption_budgets)
+    if others:
+        return f"{made}, and its pods have {others}: Kubernetes evicts no pod that has two, so delete that first."
+    return f"{made}: whoever drains nodes then takes one of its pods at a time."
+
+
+def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
+    if GPU_MEMORY in limits:
+        shared: dict[Key, Any] = {("gpuMemoryGiB",): int(limits[GPU_MEMORY])}
+        return shared | ({("gpuCorePercent",): int(limits[GPU_CORE])} if GPU_CORE in limits else {})
+    mig = next((name for name in limits if name.startswith(_MIG)), None)
+    if mig:
+        return {("migProfile",): mig.removeprefix(_MIG).replace(".me", "+me"), ("gpus",): int(limits[mig])}
+    return {("gpus",): int(limits[WHOLE_GPU])} if WHOLE_GPU in limits else {}
+
+
+def _load_balancer(live: Object, part: Part) -> dict[Key, Any]:
+    spec, what = live["spec"], _named(live)
+    if spec["type"] != "LoadBalancer":
+        part.notes.append(
+            f"{what} is of type {spec['type']}, and would become a LoadBalancer, with an address outside."
+        )
+    if len(spec["ports"]) > 1:
+        lost = ", ".join(str(port["port"]) for port in spec["ports"][1:])
+        part.problems.append(
+            f"{what} has more ports than {spec['ports'][0]['port']}, and would lose {lost}: give those another Service."
+        )
+    address = (live["metadata"].get("annotations") or {}).get(ADDRESS_TYPE, "internet")
+    return {("port",): spec["ports"][0]["port"], ("loadBalancer",): address}
+
+
+def _autoscaler(service: Service, found: list[Object] | Any, part: Part) -> dict[Key, Any]:
+    live = next((one for one in found if one["metadata"]["name"] == service.autoscaler_name), found[0])
+    if len(found) > 1:
+        names = ", ".join(sorted(one["metadata"]["name"] for one in found))
+        part.problems.append(
+            f"Deployment {service.namespace}/{service.object_name} has the HPAs {names}, and with two Kubernetes lets "
+            "none scale: delete all but one."
+        )
+    spec = live["spec"]
+    metrics, others = list(_metrics(spec)), [one["type"] for one in spec.get("metrics") or [] if not _is_average(one)]
+    if others:
+        part.notes.append(
+            f"{_named(live)} would no longer scale on its metrics of type {', '.join(others)}, for which there is no "
+            "setting."
+        )
+    behavior = in_full(spec.get("behavior"))
+    return {
+        ("autoscaler", "name"): live["metadata"]["name"],
+        **({("autoscaler", "metrics"): metrics} if metrics else {}),
+        ("autoscaler", "minReplicas"): spec.get("minReplicas", 1),
+        ("autoscaler", "maxReplicas"): spec["maxReplicas"],
+        **{
+            ("autoscaler", side, key): rules[key]
+            for side, rules in behavior.items()
+            for key in ("stabilizationWindowSeconds", "policies")
+        },
+    }
+
+
+def _is_average(metric: Mapping[str, Any]) -> bool:
+    return _average(metric) is not None
+
+
+def _average(metric: Mapping[str, Any]) -> str | None:
+    pods = metric.get("pods") or {}
+    # As v2beta1 has it, and as v2 does.
+    value = pods.get("targetAverageValue") or (pods.get("target") or {}).get("averageValue")
+    return None if value is None else str(value)
+
+
+def _metrics(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for metric in spec.get("metrics") or []:
+        value = _average(metric)
+        if value is None:
+            continue
+        name = metric["pods"].get("metricName") or metric["pods"]["metric"]["name"]
+        amount = Decimal(parse_quantity(value))
+        yield {
+            **_use(name),
+            "target": int(amount) if amount == amount.to_integral_value() else float(amount),
+        }
+
+
+def _use(exposed: str) -> dict[str, str]:
+    """The metric of the catalogue that is exposed so, with its aggregation; or the name itself, of a user's rule."""
+    for metric in catalogue().metrics:
+        if metric.exposed_as(None) == exposed:
+            return {"name": metric.name}
+    for metric in catalogue().metrics:
+        for aggregation in ("avg", "sum", "max"):
+            if metric.exposed_as(aggregation) == exposed:
+                return {"name": metric.name, "aggregation": aggregation}
+    return {"name": exposed}
+
+
+def _named(live: Object) -> str:
+    return f"{live['kind']} {live['metadata']['namespace']}/{live['metadata']['name']}"

@@ -1,0 +1,1 @@
+"""The documents that `make docs` writes from the settings' models."""

@@ -1,0 +1,190 @@
+"""What `make docs` writes from the models: tables in README.md, keys in Pulumi.yaml, and the schema of stacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from autoscaling.ack.card_modes import CARD_MODES
+from autoscaling.metrics.adapter_rules import RuleSet
+from autoscaling.metrics.catalogue import GpuMetric, catalogue
+from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.model import Settings
+from autoscaling.settings.model_keys import aliases, alternatives, models
+from autoscaling.settings.wording import limits
+from commands import CHECKOUT
+from commands.docs.stack_schema import STACK_SCHEMA, stack_schema_text
+
+_LONGEST_LIST = 4
+"""The README's table spares the reader longer lists of allowed values; an error shows them."""
+
+
+def documents() -> dict[Path, str]:
+    """Each file that is written from the models, in part or as a whole, as it should be."""
+    readme, project = CHECKOUT / "README.md", CHECKOUT / "Pulumi.yaml"
+    tables = {"settings": settings_table(), "metrics": metrics_table()}
+    text = readme.read_text()
+    for name, table in tables.items():
+        text = replaced(text, f"<!-- {name}: written by make docs -->", table, f"<!-- end of {name} -->")
+    keys = replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys")
+    return {readme: text, project: keys, STACK_SCHEMA: stack_schema_text()}
+
+
+def settings_table() -> str:
+    """Every setting as a row of Markdown."""
+    rows = ["| key | what | allowed | default |", "|---|---|---|---|"]
+    return "\n".join([*rows, *_settings(Settings, "")])
+
+
+def metrics_table() -> str:
+    """Every metric of the catalogue as a row of Markdown."""
+    rows = [
+        "| metric | what | unit | series of one pod become | exporter | `cardMode` | with the guide's own rules |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for metric in catalogue().metrics:
+        cells = [
+            f"`{metric.name}`",
+            metric.meaning,
+            metric.unit,
+            metric.aggregation,
+            _exporter(metric),
+            ", ".join(metric.card_modes) if len(metric.card_modes) < len(CARD_MODES) else "any",
+            _with_the_guides_rules(metric),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def config_keys() -> str:
+    """The keys under `config` of Pulumi.yaml."""
+    keys = {}
+    for field in Settings.model_fields.values():
+        description = _description(field)
+        if inner := next(models(field.annotation), None):
+            description += f". Keys: {', '.join(aliases(inner))}"
+        key: dict[str, Any] = {"description": description}
+        # Without one the engine calls for a value, before the program can say all that is wrong.
+        key["default"] = _empty(field) if field.is_required() or field.default is None else _engine_default(field)
+        keys[f"{PROJECT}:{field.alias}"] = key
+    text = yaml.safe_dump(keys, allow_unicode=True, sort_keys=False, width=1000)
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _empty(field: FieldInfo) -> Any:
+    return {} if next(models(field.annotation), None) and get_origin(field.annotation) is not list else ""
+
+
+def _engine_default(field: FieldInfo) -> Any:
+    return {} if isinstance(field.default, BaseModel) else field.default
+
+
+def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for field in model.model_fields.values():
+        key = f"{prefix}{field.alias}"
+        inner = next(models(field.annotation), None)
+        # Required maps, and those with defaults in them, say all in the rows of their keys.
+        if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
+            yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
+        if inner:
+            yield from _settings(inner, f"{key}{_any_entry(field)}.")
+
+
+def _any_entry(field: FieldInfo) -> str:
+    kind = get_origin(field.annotation)
+    return "[]" if kind is list else ".*" if kind is dict else ""
+
+
+def _description(field: FieldInfo) -> str:
+    inner = next(models(field.annotation), None)
+    text = field.description or (inner.__doc__ if inner else None)
+    if not text:
+        raise ValueError(f"{field.alias} of {Settings.__module__} needs a docstring.")
+    return " ".join(text.split()).rstrip(".")
+
+
+def _allowed(field: FieldInfo) -> str:
+    kinds = set(_kinds(field.annotation))
+    choices = [str(choice) for choice in kinds if isinstance(choice, str)]
+    if choices:
+        ordered = [str(choice) for choice in _kinds(field.annotation)]
+        return ", ".join(f"`{choice}`" for choice in ordered) if len(choices) <= _LONGEST_LIST else ""
+    if bool in kinds:
+        return "`true`, `false`"
+    metadata = [one for each in alternatives(field.annotation, field.metadata) for one in each.metadata]
+    return limits(metadata).removeprefix("from ").removeprefix("of ") if kinds & {int, Decimal} else ""
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The types, or the literal values, that an annotation is made of."""
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    elif hasattr(annotation, "__metadata__"):
+        yield from _kinds(annotation.__origin__)
+    elif arguments := get_args(annotation):
+        for argument in arguments:
+            yield from _kinds(argument)
+    elif annotation is not type(None):
+        yield annotation
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default in (None, ""):
+        return ""
+    value = field.default
+    if isinstance(value, list):
+        plain = [
+            one.model_dump(by_alias=True, exclude_unset=True) if isinstance(one, BaseModel) else one for one in value
+        ]
+        value = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=1000).strip()
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _exporter(metric: GpuMetric) -> str:
+    if metric.level == "engine":
+        return "the engine"
+    return "ACK's, dcgm-exporter" if "upstream" in metric.exporters else "ACK's"
+
+
+def _with_the_guides_rules(metric: GpuMetric) -> str:
+    exposed = RuleSet(preset="seed").find(metric.name)
+    if exposed is None:
+        return "not exposed"
+    if "pod" not in exposed.resources:
+        return "of nodes only, so that no HPA can use it"
+    low, high = exposed.range
+    return "as here" if exposed.range == metric.range else f"{low:g} to {high:g}"
+
+
+def replaced(text: str, begin: str, body: str, end: str) -> str:
+    """The text with another body between two lines.
+
+    Raises:
+        ValueError: there is not exactly one such pair of lines.
+    """
+    between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.DOTALL | re.MULTILINE)
+    result, found = between.subn(lambda _: f"{body}\n", text)
+    if found != 1:
+        raise ValueError(f"one pair of lines {begin!r} and {end!r} is expected, and {found} are there.")
+    return result
+
+
+def main() -> None:
+    """Write what differs."""
+    for path, text in documents().items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            print(f"{path.name}: written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The JSON Schema of a stack's file, from the settings' model, by which editors complete and check it.
+
+It refuses nothing that the program takes; what holds between settings it can't say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
+from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.model import Settings
+from autoscaling.settings.platform_stack import PLATFORM_KEYS
+from commands import CHECKOUT
+
+_ENCRYPTED = {
+    "type": "object",
+    "description": "An encrypted value, which `pulumi config set --secret` writes.",
+    "properties": {"secure": {"type": "string"}},
+    "required": ["secure"],
+    "additionalProperties": False,
+}
+_REFERENCE = {"$ref": "#/$defs/Encrypted"}
+_SCALARS = {"string", "integer", "number", "boolean"}
+_CONSTRAINTS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_NOTES = ("title", "examples", "decimal_places", "max_digits")
+"""What says nothing to an editor; the examples are stand-ins for wrong values."""
+
+
+STACK_SCHEMA = CHECKOUT / "autoscaling" / "settings" / "stack.schema.json"
+
+
+def stack_schema_text() -> str:
+    """The schema as its file has it."""
+    return json.dumps(stack_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def stack_schema() -> dict[str, Any]:
+    """The schema, in draft 7, which editors know best."""
+    model = _converted(Settings.model_json_schema(schema_generator=_Generator))
+    settings: dict[str, Any] = model["properties"]
+    required: list[str] = model["required"]
+    has_own_platform = {"allOf": [_has(key) for key in required]}
+    of_another = {"allOf": [_has(key) for key in required if key not in PLATFORM_KEYS]}
+    has_required = {"if": _has("platform"), "then": of_another, "else": has_own_platform}
+    config = {
+        "type": "object",
+        "description": f"The stack's configuration. The settings of this program begin with {PROJECT}:.",
+        "properties": {f"{PROJECT}:{key}": _or_encrypted(schema) for key, schema in settings.items()},
+        "patternProperties": {
+            # The engine takes a key without a namespace for the project's.
+            **{f"^{key}$": {"$ref": f"#/properties/config/properties/{PROJECT}:{key}"} for key in settings},
+            rf"^(?!{PROJECT}:)[^:]+:[^:]+$": {},
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Stack file",
+        "description": "Pulumi.<stack>.yaml",
+        "type": "object",
+        "properties": {
+            "config": config,
+            "environment": {"description": "Environments of Pulumi Cloud that add values to `config`."},
+            "secretsprovider": {"type": "string", "description": "Who holds the key to the secrets."},
+            "encryptedkey": {"type": "string", "description": "The key to the secrets; the engine writes it."},
+            "encryptionsalt": {"type": "string", "description": "Salt of the passphrase; the engine writes it."},
+        },
+        "additionalProperties": False,
+        "if": {"required": ["environment"]},
+        "else": {"required": ["config"], "properties": {"config": has_required}},
+        "$defs": {**model["$defs"], "Encrypted": _ENCRYPTED},
+    }
+
+
+class _Generator(GenerateJsonSchema):
+    def int_schema(self, schema: core_schema.IntSchema) -> dict[str, Any]:
+        # The engine may have put it in quotes.
+        return {**super().int_schema(schema), "type": ["integer", "string"], "pattern": "^[0-9]+$"}
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> dict[str, Any]:
+        return {"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?(Mi|Gi)?$"}
+
+
+def _has(key: str) -> dict[str, Any]:
+    return {"anyOf": [{"required": [f"{PROJECT}:{key}"]}, {"required": [key]}]}
+
+
+def _converted(schema: Any) -> Any:
+    """The library's schema without its notes, in the standard's names, and with a secret for each scalar."""
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.get("writeOnly"):
+        # It must not stand there in plain text.
+        return {**{key: value for key, value in schema.items() if key == "description"}, "anyOf": [_REFERENCE]}
+    result: dict[str, Any] = {
+        str(_CONSTRAINTS.get(key, key)): value for key, value in schema.items() if key not in _NOTES
+    }
+    for key, value in result.items():
+        if key in ("properties", "patternProperties", "$defs"):
+            result[key] = {name: _converted(one) for name, one in value.items()}
+        elif key in ("items", "additionalProperties"):
+            result[key] = _converted(value)
+        elif key in ("anyOf", "oneOf"):
+            several = [_converted(one) for one in value]
+            flat = [inner for one in several for inner in (one["anyOf"] if set(one) == {"anyOf"} else [one])]
+            result[key] = [one for index, one in enumerate(flat) if one not in flat[:index]]
+        elif key == "description":
+            result[key] = " ".join(value.split())
+    if "patternProperties" in result:
+        result["additionalProperties"] = False
+    types = result.get("type", [])
+    scalar = _SCALARS & {types} if isinstance(types, str) else _SCALARS & set(types)
+    return _or_encrypted(result) if scalar else result
+
+
+def _or_encrypted(schema: dict[str, Any]) -> dict[str, Any]:
+    if _REFERENCE in schema.get("anyOf", []):
+        return schema
+    about = {key: value for key, value in schema.items() if key in ("description", "default")}
+    rest = {key: value for key, value in schema.items() if key not in about}
+    return {**about, "anyOf": [rest, _REFERENCE]}

@@ -1,0 +1,1 @@
+"""Looks at a live account or cluster, before a run changes it and after."""

@@ -1,0 +1,103 @@
+"""Why a metric has no value for the pods it should have one for: the first broken link from rule to exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from autoscaling.metrics.adapter_rules import Rule
+from autoscaling.metrics.exposed_name import exposed_name, series_name
+from live.checks.adapter import Adapter
+from live.checks.prometheus import Prometheus, PrometheusError
+
+_LISTED = 8
+"""Names that a sentence can take."""
+
+
+def why_no_value(
+    metric: str, adapter: Adapter, pods: Sequence[str] = (), missing_exporter: Callable[[], str | None] = lambda: None
+) -> str:
+    """One sentence on the broken link.
+
+    Args:
+        metric: the exposed name.
+        adapter: the configuration of the adapter that runs.
+        pods: Ready pods without a value; none where the adapter does not list the metric at all.
+        missing_exporter: tells which nodes lack the exporter, for a metric of GPUs.
+    """
+    rule = adapter.rule_of(metric)
+    if rule is None:
+        exposed = sorted({name for one in adapter.rules if (name := exposed_name(one))})
+        return (
+            f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}): where its ConfigMap was changed "
+            "by hand, which Pulumi does not see in a release, put it back"
+        )
+    query = str(rule["seriesQuery"])
+    # Before Prometheus, which is often not to be reached from here.
+    gap = missing_exporter() if _of_gpus(series_name(rule) or query) else None
+    if gap:
+        return gap
+    try:
+        return _of_series(rule, query, Prometheus(adapter.prometheus_url, adapter.prometheus_headers), pods)
+    except PrometheusError as error:
+        return f"Prometheus {error}"
+
+
+def _of_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[str]) -> str:
+    name = series_name(rule) or query
+    series = prometheus.current_series(query) or prometheus.current_series(name)
+    if not series:
+        return _no_series(name, prometheus)
+    labels = _labels_by_resource(rule)
+    missing = [label for label in labels.values() if not any(one.get(label) for one in series)]
+    if missing:
+        found = sorted({label for one in series for label in one} - {"__name__"})
+        return (
+            f"other labels: {name} has no {' and no '.join(missing)}, by which the rule finds pods "
+            f"(its labels are {', '.join(found)}): {_other_labels(name)}"
+        )
+    pod_label = labels.get("pod")
+    lacking = [pod for pod in pods if pod_label and not any(one.get(pod_label) == pod for one in series)]
+    if lacking:
+        why = "no process uses a GPU there" if _of_gpus(name) else "nobody scrapes that pod"
+        return f"no series: {name} has none with {pod_label} {_some(lacking)}, since {why}"
+    return f"Prometheus has the series, and the adapter has not looked since: it does so each relist interval ({name})"
+
+
+def _no_series(name: str, prometheus: Prometheus) -> str:
+    if not _of_gpus(name):
+        return (
+            f"no series: Prometheus has none called {name}: see that the pods expose it, and that a ServiceMonitor or "
+            "PodMonitor has Prometheus scrape them"
+        )
+    family = name.partition("_")[0]
+    others = prometheus.current_series(f'{{__name__=~"{family}_.+"}}')
+    if not others:
+        return (
+            f"no exporter: Prometheus has no series {family}_*: turn GPU monitoring of the cluster on, and see that "
+            "the exporter runs on each GPU node"
+        )
+    names = sorted({one["__name__"] for one in others})
+    return f"no series: the exporter has none called {name}, since no process uses a GPU (it has {_some(names)})"
+
+
+def _of_gpus(name: str) -> bool:
+    # Any other series is of the pods themselves: an engine's own, or of a user's rule.
+    return name.startswith("DCGM_")
+
+
+def _other_labels(name: str) -> str:
+    if _of_gpus(name):
+        return "the exporter is not ACK's, or names them otherwise, which metricsAdapter.labels says"
+    return "the rule and what scrapes the pods disagree"
+
+
+def _labels_by_resource(rule: Rule) -> dict[str, str]:
+    overrides = (rule.get("resources") or {}).get("overrides") or {}
+    by_resource = {str(target.get("resource")): str(label) for label, target in overrides.items()}
+    return {resource: label for resource, label in by_resource.items() if resource in ("namespace", "pod")}
+
+
+def _some(names: Iterable[str]) -> str:
+    all_names = list(names)
+    rest = len(all_names) - _LISTED
+    return ", ".join(all_names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "none"

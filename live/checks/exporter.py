@@ -1,0 +1,82 @@
+"""Whether ACK's GPU exporter runs on each GPU node, and what keeps it off."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kubernetes import client
+
+from autoscaling.ack.taints import Taint, keeping_off, tolerations, written
+from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
+from live.checks.cluster import BrokenLinkError, Cluster, Pod
+
+EXPORTER = f"{EXPORTER_NAMESPACE}/{EXPORTER_NAME}"
+
+_LISTED = 3
+"""Nodes that a sentence can take."""
+
+
+@dataclass(frozen=True)
+class _Uncovered:
+    """A node without an exporter that is Ready."""
+
+    node: str
+    taints: Sequence[Taint]
+    """Which its pods do not tolerate."""
+    pod: Pod | None
+    """Its pod there, which is not Ready."""
+
+
+def missing_exporter(cluster: Cluster, node_pool: str, nodes: Collection[str] = ()) -> str | None:
+    """A phrase on the nodes that lack an exporter, on why, and on what to do; None where each has one.
+
+    Args:
+        cluster: where to look.
+        node_pool: id of the pool whose GPU nodes need one.
+        nodes: look at these only; none: at all of the pool.
+
+    Raises:
+        BrokenLinkError: the cluster has no such DaemonSet.
+    """
+    wanted = [node for node in cluster.gpu_nodes(node_pool) if not nodes or node.metadata.name in nodes]
+    try:
+        daemon_set = cluster.daemon_set(EXPORTER_NAME, EXPORTER_NAMESPACE)
+    except BrokenLinkError as error:
+        raise BrokenLinkError(
+            f"no exporter: the cluster has no DaemonSet {EXPORTER} ({error}): turn its GPU monitoring on, or set "
+            "metricsAdapter.labels for an exporter of another kind"
+        ) from None
+    pods = {pod.spec.node_name: pod for pod in cluster.pods_of(daemon_set)}
+    tolerated = daemon_set.spec.template.spec.tolerations or []
+    uncovered = [
+        _Uncovered(node.metadata.name, keeping_off(node.spec.taints or [], tolerated), pods.get(node.metadata.name))
+        for node in wanted
+        if node.metadata.name not in pods or not pods[node.metadata.name].ready
+    ]
+    return _sentence(uncovered, tolerated) if uncovered else None
+
+
+def _sentence(uncovered: Sequence[_Uncovered], tolerated: Sequence[client.V1Toleration]) -> str:
+    names = [one.node for one in uncovered]
+    rest = len(names) - _LISTED
+    where = f"no exporter runs on {', '.join(names[:_LISTED])}" + (f" and {rest} more" if rest > 0 else "")
+    taints = {written(taint): taint for one in uncovered for taint in one.taints}
+    if taints:
+        return (
+            f"{where}: DaemonSet {EXPORTER} does not tolerate the taint{'' if len(taints) == 1 else 's'} "
+            f"{', '.join(taints)}; `{_command(list(taints.values()), tolerated)}` lets it in"
+        )
+    pod = uncovered[0].pod
+    if pod is None:
+        return f"{where}: DaemonSet {EXPORTER} has no pod there; `kubectl describe` of it tells why"
+    return f"{where}: its pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason})"
+
+
+def _command(taints: Sequence[Taint], tolerated: Sequence[client.V1Toleration]) -> str:
+    # A patch replaces the whole list.
+    kept = client.ApiClient().sanitize_for_serialization(list(tolerated))
+    patch = {"spec": {"template": {"spec": {"tolerations": [*kept, *tolerations(taints)]}}}}
+    return f"kubectl patch daemonset -n {EXPORTER_NAMESPACE} {EXPORTER_NAME} -p {shlex.quote(json.dumps(patch))}"

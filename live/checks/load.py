@@ -1,0 +1,211 @@
+"""The guide's load walk: idle, load, more replicas, load off, back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import IO
+
+from kubernetes import client
+
+from live.checks.cluster import BrokenLinkError, Cluster, HpaStatus, decimal
+from live.checks.outputs import ServiceOutputs
+from live.checks.steps import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How often the walk looks, and how long it waits, in seconds."""
+
+    interval: float = 0.5
+    load: float = 900
+    """For the load to end by itself."""
+    margin: float = 120
+    """Beyond the HPA's own scale-down window: the metric falls, the controller syncs, pods end."""
+
+
+class _View:
+    """The HPA and the Ready pods at one moment."""
+
+    def __init__(self, service: ServiceOutputs, cluster: Cluster) -> None:
+        # The HPA first: what it read can't include a pod that became Ready between the two.
+        self.hpa: HpaStatus = cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
+        deployment = cluster.deployment(service.deployment, service.namespace)
+        self.ready = sum(pod.ready for pod in cluster.pods(deployment))
+
+    def __str__(self) -> str:
+        return f"{self.hpa}, {self.hpa.desired} desired, {self.ready} Ready"
+
+    @property
+    def unused(self) -> bool:
+        return self.hpa.reading is not None and decimal(self.hpa.reading) == "0"
+
+    def settled_at(self, replicas: int) -> bool:
+        return self.hpa.desired == replicas and self.ready == replicas
+
+
+class LoadWalk:
+    """Puts a load on a service and sees the HPA follow it.
+
+    Args:
+        service: what is loaded; it should be idle.
+        api: its cluster.
+        command: the load, a program that ends by itself and prints `hey`'s summary.
+        reading: what the HPA should read on the least number of replicas; None: anything above the target.
+        reading_tolerance: how far off it may be.
+        peak: replicas it should reach and not pass; None: any number above the minimum.
+        pace: how often to look, how long to wait.
+    """
+
+    def __init__(
+        self,
+        service: ServiceOutputs,
+        api: client.ApiClient,
+        command: Sequence[str],
+        *,
+        reading: Decimal | None = None,
+        reading_tolerance: Decimal = Decimal(0),
+        peak: int | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._service = service
+        self._cluster = Cluster(api)
+        self._command = command
+        self._reading = reading
+        self._tolerance = reading_tolerance
+        self._peak = peak
+        self._pace = pace or Pace()
+
+    def under_load(self) -> Iterator[Step]:
+        """Wait until the service is idle, run the load to its end, and tell what the HPA did meanwhile.
+
+        No load is put on a service that does not become idle: the first step fails and is the last.
+
+        Raises:
+            ClusterError: the cluster can't be reached; the load is ended.
+        """
+        low = self._service.min_replicas
+        expected = f"0/{self._service.metrics[0].target} at {low} replica(s)"
+        before = self._awaited("before the load", expected, lambda view: view.unused and view.settled_at(low))
+        yield before
+        if not before.ok:
+            return
+        seen: list[_View] = []
+
+        def observe() -> None:
+            # A moment without an answer is no reason to end the load.
+            with contextlib.suppress(BrokenLinkError):
+                seen.append(self._view())
+
+        yield _load_step(self._command, observe, self._pace)
+        # Controller and pods lag behind the load: look on until the HPA has read its end and the pods have followed.
+        with contextlib.suppress(BrokenLinkError):
+            self._wait(lambda view: view.unused and view.ready == view.hpa.desired, seen)
+        # A reading is of the idle pods alone as long as no other one could have been counted.
+        yield self._reading_step(
+            [view.hpa.reading for view in seen if view.ready <= low and view.hpa.reading is not None]
+        )
+        yield self._growth_step(seen)
+
+    def after_load(self) -> Step:
+        """Wait until the replicas are back at the minimum.
+
+        Raises:
+            ClusterError: the cluster can't be reached.
+        """
+        low = self._service.min_replicas
+        return self._awaited("after the load", f"back to {low} replica(s)", lambda view: view.settled_at(low))
+
+    def _view(self) -> _View:
+        return _View(self._service, self._cluster)
+
+    def _awaited(self, name: str, expected: str, reached: Callable[[_View], bool]) -> Step:
+        try:
+            last = self._wait(reached, [])
+        except BrokenLinkError as error:
+            return Step(name, expected, str(error), False)
+        return Step(name, expected, str(last), reached(last))
+
+    def _wait(self, reached: Callable[[_View], bool], seen: list[_View]) -> _View:
+        """The first view that is as wanted, or the last one before the bound; `seen` gets each."""
+        seen.append(self._view())
+        deadline = time.monotonic() + seen[-1].hpa.window_seconds + self._pace.margin
+        while not reached(seen[-1]):
+            time.sleep(self._pace.interval)
+            late = time.monotonic() > deadline
+            try:
+                seen.append(self._view())
+            except BrokenLinkError:
+                # A control plane under update has such moments; one that lasts is told.
+                if late:
+                    raise
+            if late:
+                break
+        return seen[-1]
+
+    def _reading_step(self, readings: Sequence[Decimal]) -> Step:
+        target, low = self._service.metrics[0].target, self._service.min_replicas
+        highest = max(readings, default=None)
+        if self._reading is None:
+            expected = f"a reading above {target}"
+            ok = highest is not None and highest > Decimal(target)
+        else:
+            expected = f"a reading of {decimal(self._reading)} (within {decimal(self._tolerance)}) on {low} replica(s)"
+            ok = highest is not None and abs(highest - self._reading) <= self._tolerance
+        observed = "no reading" if highest is None else f"{decimal(highest)}/{target}"
+        return Step("under the load", expected, observed, ok)
+
+    def _growth_step(self, seen: Sequence[_View]) -> Step:
+        low, peak = self._service.min_replicas, self._peak
+        desired = max((view.hpa.desired for view in seen), default=0)
+        ready = max((view.ready for view in seen), default=0)
+        expected = f"more than {low} replica(s)" if peak is None else f"{peak} replicas, and no more"
+        ok = desired == ready and (desired > low if peak is None else desired == peak)
+        return Step("the replicas grow", expected, f"{desired} desired and {ready} Ready at most", ok)
+
+
+def answers(summary: str) -> dict[int, int]:
+    """Responses by status code, from `hey`'s summary."""
+    return {int(code): int(count) for code, count in re.findall(r"^\s*\[(\d{3})\]\s+(\d+) responses", summary, re.M)}
+
+
+def _load_step(command: Sequence[str], observe: Callable[[], None], pace: Pace) -> Step:
+    with tempfile.TemporaryFile() as output:
+        exit_code = _run(command, output, observe, pace)
+        output.seek(0)
+        summary = output.read().decode(errors="replace")
+    counts = answers(summary)
+    observed = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items())) or "no answer"
+    errors = "Error distribution" in summary
+    if errors:
+        observed += ", and errors"
+    if exit_code is None:
+        observed += f", and the load was ended after {pace.load:g} s"
+    elif exit_code:
+        observed += f", and the load ended with exit code {exit_code}"
+    return Step("the load", "every answer is 200", observed, exit_code == 0 and not errors and set(counts) == {200})
+
+
+def _run(command: Sequence[str], output: IO[bytes], observe: Callable[[], None], pace: Pace) -> int | None:
+    """The exit code, or None where it did not end by itself. It never outlives the call."""
+    load = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    deadline = time.monotonic() + pace.load
+    try:
+        while load.poll() is None and time.monotonic() < deadline:
+            observe()
+            time.sleep(pace.interval)
+        return load.poll()
+    finally:
+        if load.poll() is None:
+            os.killpg(load.pid, signal.SIGKILL)
+            load.wait()

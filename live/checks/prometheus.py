@@ -1,0 +1,57 @@
+"""Asks Prometheus which series it has at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import httpx
+
+from live.checks.web import web
+
+_TIMEOUT_SECONDS = 10
+
+
+class PrometheusError(Exception):
+    """Prometheus gave no answer; the message is a phrase without its address or a header, which are secrets."""
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """Its HTTP API, as the adapter asks it."""
+
+    url: str = field(repr=False)
+    """Before `/api/v1`; it never becomes part of an error."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Of each query; neither do they."""
+
+    def current_series(self, selector: str) -> list[dict[str, str]]:
+        """Labels of each series that an instant-vector selector finds, `__name__` among them.
+
+        Raises:
+            PrometheusError: it can't be reached, refuses the credentials, or does not answer the query.
+        """
+        try:
+            answer = web().get(
+                f"{self.url.rstrip('/')}/api/v1/query",
+                params={"query": selector},
+                headers=dict(self.headers),
+                timeout=_TIMEOUT_SECONDS,
+            )
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise PrometheusError(
+                f"can't be reached from here ({type(error).__name__}): ask it for {selector}, inside the cluster's VPC"
+            ) from None
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            refused = "the adapter's credentials" if self.headers else "queries without credentials"
+            raise PrometheusError(
+                f"refuses {refused} (401): prometheus.auth needs the AccessKey of a RAM user that may read the "
+                "instance (type basic, for V2), or the instance's token (type token, for V1)"
+            )
+        try:
+            content = answer.json()
+            return [sample["metric"] for sample in content["data"]["result"]]
+        except (ValueError, KeyError, TypeError):
+            raise PrometheusError(
+                f"answers {answer.status_code} to the query {selector}: ask it inside the cluster's VPC"
+            ) from None

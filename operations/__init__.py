@@ -1,1 +1,0 @@
-"""What people do with a stack besides the engine's own commands."""

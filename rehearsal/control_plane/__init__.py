@@ -1,0 +1,1 @@
+"""The real Kubernetes control plane of the rehearsal."""

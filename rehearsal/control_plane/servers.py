@@ -1,0 +1,240 @@
+"""The real etcd, Kubernetes control plane, kwok and Prometheus, on the checkout's loopback address."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+import yaml
+from tenacity import retry, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+
+from rehearsal.control_plane import kwok
+from rehearsal.control_plane.certificates import (
+    CertificateAuthority,
+    client_certificate_user,
+    kubeconfig,
+    write_private,
+    write_service_account_keys,
+)
+from rehearsal.control_plane.credentials import Credentials
+from rehearsal.errors import RehearsalError
+from rehearsal.layout import PORTS, Layout
+from rehearsal.processes import Processes
+
+_START_SECONDS = 60
+_SCRAPE_INTERVAL = "1s"
+
+_FRONT_PROXY = "front-proxy-client"
+"""Common name of the client certificate with which the API server comes to an extension server."""
+
+
+def start_control_plane(
+    layout: Layout, tools: Path, processes: Processes, controller_manager_flags: Sequence[str] = ()
+) -> None:
+    """Start everything and return when the API server and Prometheus are ready.
+
+    Args:
+        layout: where its folders and addresses are.
+        tools: the folder of the executables.
+        processes: what starts and ends the children.
+        controller_manager_flags: of kube-controller-manager, instead of the rehearsal's or beside them.
+
+    Raises:
+        RehearsalError: a process ended, or was not ready within a minute.
+    """
+    folder = layout.control_plane
+    folder.mkdir()
+    _write_credentials(layout, folder)
+    _start_etcd(layout, tools, processes, folder)
+    _start_api_server(layout, tools, processes, folder)
+    _wait_for_api_server(layout, folder, processes)
+    _start_controllers(layout, tools, processes, folder, controller_manager_flags)
+    _start_prometheus(layout, tools, processes)
+
+
+def _write_credentials(layout: Layout, folder: Path) -> None:
+    authority = CertificateAuthority("rehearsal")
+    front_proxy = CertificateAuthority("rehearsal-front-proxy")
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    (folder / "front-proxy-ca.crt").write_bytes(front_proxy.certificate)
+    hosts = [layout.address, layout.intranet_address, "localhost", "kubernetes.default.svc"]
+    authority.issue("kube-apiserver", hosts=hosts).write(folder, "api-server")
+    authority.issue("etcd", hosts=[layout.address]).write(folder, "etcd")
+    front_proxy.issue(_FRONT_PROXY).write(folder, "front-proxy-client")
+    write_service_account_keys(folder)
+    server = f"https://{layout.address}:{PORTS.api_server}"
+    users = {
+        "kube-controller-manager": ("system:kube-controller-manager", "system:masters"),
+        "kube-scheduler": ("system:kube-scheduler", "system:masters"),
+        "kwok": ("kwok", "system:masters"),
+        layout.own_kubeconfig.stem: ("rehearsal", "system:masters"),
+    }
+    for name, (user, group) in users.items():
+        pair = authority.issue(user, groups=[group])
+        write_private(
+            folder / f"{name}.kubeconfig",
+            kubeconfig(server, authority.certificate, client_certificate_user(pair)),
+        )
+    Credentials(layout).renew()
+
+
+def _start_etcd(layout: Layout, tools: Path, processes: Processes, folder: Path) -> None:
+    client = f"https://{layout.address}:{PORTS.etcd}"
+    peer = f"http://{layout.address}:{PORTS.etcd_peer}"
+    processes.start(
+        "etcd",
+        [
+            tools / "etcd",
+            f"--data-dir={folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            f"--trusted-ca-file={folder / 'ca.crt'}",
+            f"--cert-file={folder / 'etcd.crt'}",
+            f"--key-file={folder / 'etcd.key'}",
+            "--client-cert-auth",
+            "--unsafe-no-fsync",
+            "--logger=zap",
+            "--log-level=warn",
+        ],
+    )
+
+
+def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder: Path) -> None:
+    processes.start(
+        "kube-apiserver",
+        [
+            tools / "kube-apiserver",
+            f"--bind-address={layout.address}",
+            f"--secure-port={PORTS.api_server}",
+            # A loopback address is refused as the endpoint of the Service `kubernetes`.
+            "--advertise-address=10.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--etcd-servers=https://{layout.address}:{PORTS.etcd}",
+            f"--etcd-cafile={folder / 'ca.crt'}",
+            f"--etcd-certfile={folder / 'etcd.crt'}",
+            f"--etcd-keyfile={folder / 'etcd.key'}",
+            f"--client-ca-file={layout.client_authorities}",
+            f"--tls-cert-file={folder / 'api-server.crt'}",
+            f"--tls-private-key-file={folder / 'api-server.key'}",
+            f"--service-account-key-file={folder / 'service-account.pub'}",
+            f"--service-account-signing-key-file={folder / 'service-account.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--requestheader-client-ca-file={folder / 'front-proxy-ca.crt'}",
+            f"--requestheader-allowed-names={_FRONT_PROXY}",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-username-headers=X-Remote-User",
+            f"--proxy-client-cert-file={folder / 'front-proxy-client.crt'}",
+            f"--proxy-client-key-file={folder / 'front-proxy-client.key'}",
+            "--authorization-mode=RBAC",
+            # On loopback, so that a process on the host can serve a Service's cluster IP.
+            f"--service-cluster-ip-range={layout.service_network}",
+            f"--cert-dir={folder}",
+        ],
+    )
+
+
+def _start_controllers(
+    layout: Layout, tools: Path, processes: Processes, folder: Path, controller_manager_flags: Sequence[str]
+) -> None:
+    def own(name: str) -> list[str]:
+        path = folder / f"{name}.kubeconfig"
+        return [
+            f"--kubeconfig={path}",
+            f"--authentication-kubeconfig={path}",
+            f"--authorization-kubeconfig={path}",
+            f"--bind-address={layout.address}",
+            f"--cert-dir={folder / name}",
+            "--leader-elect=false",
+        ]
+
+    processes.start(
+        "kube-controller-manager",
+        [
+            tools / "kube-controller-manager",
+            *own("kube-controller-manager"),
+            f"--secure-port={PORTS.controller_manager}",
+            f"--root-ca-file={folder / 'ca.crt'}",
+            f"--service-account-private-key-file={folder / 'service-account.key'}",
+            # Kubernetes' default is 15 s; the rehearsal's minutes are shorter than a cluster's.
+            "--horizontal-pod-autoscaler-sync-period=2s",
+            "--node-monitor-grace-period=1h",
+            "--profiling=false",
+            *controller_manager_flags,
+        ],
+    )
+    processes.start(
+        "kube-scheduler",
+        [
+            tools / "kube-scheduler",
+            *own("kube-scheduler"),
+            f"--secure-port={PORTS.scheduler}",
+            "--profiling=false",
+        ],
+    )
+    stages = folder / "stages.yaml"
+    stages.write_text(kwok.stages())
+    processes.start(
+        "kwok",
+        [
+            tools / "kwok",
+            f"--kubeconfig={folder / 'kwok.kubeconfig'}",
+            f"--config={stages}",
+            "--manage-all-nodes=false",
+            f"--manage-nodes-with-annotation-selector={'='.join(kwok.NODE_ANNOTATION)}",
+            "--node-lease-duration-seconds=40",
+            f"--server-address={layout.address}:{PORTS.kwok}",
+        ],
+    )
+
+
+def _start_prometheus(layout: Layout, tools: Path, processes: Processes) -> None:
+    folder = layout.cloud / "prometheus"
+    folder.mkdir()
+    target = f"{layout.address}:{PORTS.gpu_exporter}"
+    config = {
+        "global": {"scrape_interval": _SCRAPE_INTERVAL, "scrape_timeout": _SCRAPE_INTERVAL},
+        "scrape_configs": [
+            {"job_name": "gpu-exporter", "honor_labels": True, "static_configs": [{"targets": [target]}]}
+        ],
+    }
+    (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+    address = f"{layout.address}:{PORTS.prometheus}"
+    processes.start(
+        "prometheus",
+        [
+            tools / "prometheus",
+            f"--config.file={folder / 'prometheus.yaml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address={address}",
+        ],
+    )
+    _wait("Prometheus", processes, lambda: httpx.get(f"http://{address}/-/ready", trust_env=False).is_success)
+
+
+def _wait_for_api_server(layout: Layout, folder: Path, processes: Processes) -> None:
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    with httpx.Client(verify=context, trust_env=False) as client:
+        url = f"https://{layout.address}:{PORTS.api_server}/readyz"
+        _wait("kube-apiserver", processes, lambda: client.get(url).is_success)
+
+
+def _wait(name: str, processes: Processes, ready: Callable[[], bool]) -> None:
+    def probe() -> bool:
+        processes.check()
+        return ready()
+
+    def give_up(_: object) -> bool:
+        raise RehearsalError(f"{name} was not ready within {_START_SECONDS} s: see {processes.log_path(name.lower())}.")
+
+    retry(
+        retry=retry_if_result(lambda is_ready: not is_ready) | retry_if_exception_type(httpx.TransportError),
+        stop=stop_after_delay(_START_SECONDS),
+        wait=wait_fixed(0.1),
+        retry_error_callback=give_up,
+    )(probe)()

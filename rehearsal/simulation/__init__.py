@@ -1,0 +1,1 @@
+"""Simulated hardware: nodes, cards, pods, load balancers and their metrics."""

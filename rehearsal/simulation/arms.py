@@ -1,0 +1,49 @@
+"""The simulated HTTP API of Managed Prometheus: a door with a token in its path before the real Prometheus."""
+
+from __future__ import annotations
+
+import secrets
+
+import httpx
+from aiohttp import web
+
+from rehearsal.alicloud.store import CloudStore
+from rehearsal.control_plane.certificates import write_private
+from rehearsal.layout import PORTS, Layout
+
+_PASSED_ON = ("Content-Type",)
+
+
+def write_address(layout: Layout, region: str) -> None:
+    """Make up the address that `getPrometheus` answers; its path holds a token, as the vendor's does."""
+    token, user = secrets.token_hex(16), secrets.randbelow(10**16)
+    path = f"/api/v1/prometheus/{token}/{user}/{region}"
+    write_private(layout.prometheus_api_url, f"http://{layout.address}:{PORTS.arms}{path}".encode())
+
+
+def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) -> web.Application:
+    """Queries under the address are passed on.
+
+    Refused is any other path, a cluster without an instance, and an instance of V2 without its AccessKey.
+    """
+    prefix = httpx.URL(layout.prometheus_api_url.read_text()).path
+    upstream = f"http://{layout.address}:{PORTS.prometheus}"
+
+    async def query(request: web.Request) -> web.Response:
+        path = request.path.removeprefix(prefix)
+        if path == request.path:
+            raise web.HTTPForbidden(text="the token in the path is wrong\n")
+        cloud = store.read()
+        if cloud.prometheus() is None:
+            raise web.HTTPNotFound(text="the cluster has no Prometheus instance\n")
+        if not cloud.admits(request.headers.get("Authorization", "")):
+            raise web.HTTPUnauthorized(text="the AccessKey may not read the instance\n")
+        answer = await client.request(
+            request.method, upstream + path, params=request.query, content=await request.read()
+        )
+        headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+        return web.Response(status=answer.status_code, body=answer.content, headers=headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", query)
+    return app

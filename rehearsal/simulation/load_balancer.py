@@ -1,0 +1,122 @@
+"""Gives each LoadBalancer Service a loopback address and sends its requests to the pods that serve."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+
+from aiohttp import web
+from kubernetes import client
+
+from autoscaling.ack.load_balancer import ADDRESS_TYPE
+from rehearsal.layout import Layout
+from rehearsal.simulation.inference import InferenceServers
+from rehearsal.simulation.watch import Cluster, Object, is_serving, selects
+
+_log = logging.getLogger(__name__)
+
+_HEADERS = {"Server": "Werkzeug/1.0.1 Python/3.6.9", "Content-Type": "text/html; charset=utf-8"}
+"""What the guide's `curl -v` shows of the sample."""
+
+
+class LoadBalancers:
+    """One listener a Service; a controller keeps them equal to the Services there are."""
+
+    def __init__(self, layout: Layout, cluster: Cluster, servers: InferenceServers) -> None:
+        self._layout = layout
+        self._cluster = cluster
+        self._servers = servers
+        self._listeners: dict[str, tuple[str, web.AppRunner]] = {}
+
+    async def reconcile(self) -> None:
+        """Open a listener for each new Service, tell the Service its address, and close those of deleted ones."""
+        wanted = {
+            service["metadata"]["uid"]: service
+            for service in self._cluster.services
+            if service["spec"].get("type") == "LoadBalancer" and "deletionTimestamp" not in service["metadata"]
+        }
+        for uid in self._listeners.keys() - wanted.keys():
+            _, runner = self._listeners.pop(uid)
+            await runner.cleanup()
+        for uid in wanted.keys() - self._listeners.keys():
+            await self._open(uid, wanted[uid])
+        for uid, service in wanted.items():
+            if uid in self._listeners and not service.get("status", {}).get("loadBalancer"):
+                await self._publish(service, self._listeners[uid][0])
+
+    async def close(self) -> None:
+        """Close all listeners."""
+        for _, runner in self._listeners.values():
+            await runner.cleanup()
+        self._listeners.clear()
+
+    async def _open(self, uid: str, service: Object) -> None:
+        used = {address for address, _ in self._listeners.values()}
+        intranet = service["metadata"].get("annotations", {}).get(ADDRESS_TYPE) == "intranet"
+        candidates = (self._layout.load_balancer_address(index, intranet=intranet) for index in itertools.count())
+        address = next(candidate for candidate in candidates if candidate not in used)
+        runner = web.AppRunner(self._application(service), access_log=None)
+        await runner.setup()
+        try:
+            for port in service["spec"]["ports"]:
+                await web.TCPSite(runner, address, port["port"], reuse_address=True, backlog=1024).start()
+        except OSError as error:
+            await runner.cleanup()
+            name = f"{service['metadata']['namespace']}/{service['metadata']['name']}"
+            await self._report(service, f"port of {name} on {address}: {error.strerror}")
+            return
+        self._listeners[uid] = (address, runner)
+
+    async def _report(self, service: Object, message: str) -> None:
+        _log.warning("no load balancer for %s", message)
+        metadata = service["metadata"]
+        event = client.CoreV1Event(
+            metadata=client.V1ObjectMeta(generate_name=metadata["name"] + "-", namespace=metadata["namespace"]),
+            involved_object=client.V1ObjectReference(
+                api_version="v1",
+                kind="Service",
+                name=metadata["name"],
+                namespace=metadata["namespace"],
+                uid=metadata["uid"],
+            ),
+            reason="SyncLoadBalancerFailed",
+            message=message,
+            type="Warning",
+        )
+        await asyncio.to_thread(self._cluster.core.create_namespaced_event, metadata["namespace"], event)
+        # The controller tries again at its next round; a taken port rarely becomes free within moments.
+        await asyncio.sleep(2)
+
+    async def _publish(self, service: Object, address: str) -> None:
+        metadata = service["metadata"]
+        status = {"status": {"loadBalancer": {"ingress": [{"ip": address}]}}}
+        with contextlib.suppress(client.ApiException):
+            await asyncio.to_thread(
+                self._cluster.core.patch_namespaced_service_status,
+                metadata["name"],
+                metadata["namespace"],
+                status,
+            )
+
+    def _application(self, service: Object) -> web.Application:
+        turn = itertools.count()
+
+        async def predict(request: web.Request) -> web.Response:
+            pods = [pod for pod in self._cluster.pods if is_serving(pod) and selects(service, pod)]
+            if not pods:
+                response = web.Response(status=503, text="no pod is ready\n")
+            else:
+                pod = pods[next(turn) % len(pods)]
+                server = self._servers.of(pod["metadata"]["uid"])
+                intent = await server.answer(request.query.get("query", ""))
+                self._servers.answered += 1
+                response = web.Response(text=intent, headers=_HEADERS)
+            # The sample answers in HTTP/1.0: a connection is for one request.
+            response.force_close()
+            return response
+
+        application = web.Application()
+        application.router.add_get("/predict", predict)
+        return application

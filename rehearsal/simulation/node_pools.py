@@ -1,0 +1,164 @@
+"""The simulated scaling groups: node pools in the cloud's store become kwok nodes, and follow the pods.
+
+A fixed pool has its desired size. An autoscaling pool gains nodes for GPU pods that the scheduler can't place and
+loses nodes that have been idle, within its limits, as ACK's autoscaler does in minutes rather than seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+
+from kubernetes import client
+
+from autoscaling.ack.instance_types import InstanceType, find_instance_type
+from autoscaling.ack.node_labels import POOL_LABEL
+from autoscaling.ack.taints import keeping_off
+from rehearsal.alicloud.store import CloudStore, NodePool
+from rehearsal.control_plane.kwok import NODE_ANNOTATION
+from rehearsal.simulation.cards import COUNT_LABEL, MEMORY_LABEL, asked, nodes_needed, offered
+from rehearsal.simulation.watch import Cluster, Object, condition
+
+PROVISION_SECONDS = 3.0
+"""From the order of a node to its appearance in the cluster."""
+IDLE_SECONDS = 3.0
+"""How long a node is without GPU pods before an autoscaling pool gives it back."""
+
+MODEL_LABEL = "aliyun.accelerator/nvidia_name"
+
+
+class NodePools:
+    """Keeps the cluster's GPU nodes equal to what the cloud's node pools say."""
+
+    def __init__(self, cluster: Cluster, store: CloudStore, region: str) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._region = region
+        self._ordered: dict[str, list[float]] = {}
+        self._idle_since: dict[str, float] = {}
+        self._numbers = itertools.count(2)
+
+    async def reconcile(self) -> None:
+        """One round: order, deliver and give back nodes."""
+        pools = {pool.id: pool for pool in self._store.node_pools()}
+        nodes = [node for node in self._cluster.nodes if POOL_LABEL in node["metadata"].get("labels", {})]
+        for node in nodes:
+            if node["metadata"]["labels"][POOL_LABEL] not in pools:
+                await self._delete(node)
+        self._ordered = {pool_id: self._ordered.get(pool_id, []) for pool_id in pools}
+        for pool in pools.values():
+            own = [node for node in nodes if node["metadata"]["labels"][POOL_LABEL] == pool.id]
+            await self._reconcile_pool(pool, own)
+
+    async def _reconcile_pool(self, pool: NodePool, nodes: list[Object]) -> None:
+        instance_type = find_instance_type(pool.instance_types[0])
+        orders = self._ordered[pool.id]
+        now = time.monotonic()
+        known = len(nodes) + len(orders)
+        wanted = pool.desired_size
+        if pool.autoscaling:
+            offer = offered(instance_type, pool.labels) if instance_type else {}
+            missing = nodes_needed(self.unplaced(pool), offer)
+            wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
+            await asyncio.to_thread(self._store.report_size, pool.id, known)
+        for _ in range(wanted - known):
+            orders.append(now + PROVISION_SECONDS)
+        for due in [due for due in orders if due <= now]:
+            orders.remove(due)
+            await self._create(pool, instance_type)
+        await self._give_back(pool, nodes, wanted, now)
+
+    def unplaced(self, pool: NodePool) -> list[Object]:
+        """The pods that wait for a node and would fit on one of the pool's; not those that push others out."""
+        labels = {POOL_LABEL: pool.id, **pool.labels}
+        return [
+            pod
+            for pod in self._cluster.pods
+            if "nodeName" not in pod["spec"]
+            and condition(pod, "PodScheduled") == "False"
+            and "nominatedNodeName" not in pod["status"]
+            and pod["spec"].get("nodeSelector", {}).items() <= labels.items()
+            and not keeping_off(_taints(pool), _tolerations(pod))
+        ]
+
+    async def _give_back(self, pool: NodePool, nodes: list[Object], wanted: int, now: float) -> None:
+        busy = {pod["spec"].get("nodeName") for pod in self._cluster.pods if asked(pod)}
+        surplus = len(nodes) - (pool.min_size if pool.autoscaling else wanted)
+        for node in nodes:
+            name = node["metadata"]["name"]
+            if name in busy:
+                self._idle_since.pop(name, None)
+                continue
+            idle = now - self._idle_since.setdefault(name, now)
+            if surplus > 0 and (not pool.autoscaling or idle >= IDLE_SECONDS):
+                surplus -= 1
+                await self._delete(node)
+
+    async def _create(self, pool: NodePool, instance_type: InstanceType | None) -> None:
+        number = next(self._numbers)
+        labels = {
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            "node.kubernetes.io/instance-type": pool.instance_types[0],
+            "topology.kubernetes.io/region": self._region,
+            POOL_LABEL: pool.id,
+            **pool.labels,
+        }
+        capacity = {"cpu": "8", "memory": "32Gi", "pods": "64"}
+        if instance_type:
+            capacity |= _general(instance_type)
+            capacity |= {resource: str(amount) for resource, amount in offered(instance_type, pool.labels).items()}
+            labels |= {
+                MODEL_LABEL: instance_type.gpu_model.replace(" ", "-"),
+                MEMORY_LABEL: f"{int(instance_type.gpu_memory_gib * 1024)}MiB",
+                COUNT_LABEL: str(int(instance_type.gpus)),
+            }
+        node = kwok_node(f"{self._region}.10.0.{number // 250}.{number % 250 + 2}", labels, capacity, _taints(pool))
+        await asyncio.to_thread(self._cluster.core.create_node, node)
+
+    async def _delete(self, node: Object) -> None:
+        with contextlib.suppress(client.ApiException):
+            await asyncio.to_thread(self._cluster.core.delete_node, node["metadata"]["name"])
+
+
+def _taints(pool: NodePool) -> list[client.V1Taint]:
+    return [client.V1Taint(**taint) for taint in pool.taints]
+
+
+def _tolerations(pod: Object) -> list[client.V1Toleration]:
+    known = ("key", "operator", "value", "effect")
+    return [
+        client.V1Toleration(**{name: one[name] for name in known if name in one})
+        for one in pod["spec"].get("tolerations", [])
+    ]
+
+
+def _general(instance_type: InstanceType) -> dict[str, str]:
+    """CPUs and memory where the table has them; what ACK keeps for the node's own processes is not taken off."""
+    cpu = {"cpu": f"{instance_type.vcpus:g}"} if instance_type.vcpus else {}
+    return cpu | ({"memory": f"{instance_type.memory_gib:g}Gi"} if instance_type.memory_gib else {})
+
+
+def kwok_node(
+    name: str, labels: dict[str, str], capacity: dict[str, str], taints: list[client.V1Taint] | None = None
+) -> client.V1Node:
+    """A node whose kubelet is played by kwok; its name is `<region>.<internal IP>`, as ACK's are."""
+    _, _, address = name.partition(".")
+    return client.V1Node(
+        metadata=client.V1ObjectMeta(
+            name=name,
+            labels={"kubernetes.io/hostname": name, **labels},
+            annotations=dict([NODE_ANNOTATION]),
+        ),
+        spec=client.V1NodeSpec(taints=taints or None),
+        status=client.V1NodeStatus(
+            capacity=capacity,
+            allocatable=capacity,
+            addresses=[
+                client.V1NodeAddress(type="InternalIP", address=address),
+                client.V1NodeAddress(type="Hostname", address=name),
+            ],
+        ),
+    )

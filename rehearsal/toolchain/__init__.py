@@ -1,0 +1,1 @@
+"""Builds the pinned tools that a rehearsal runs."""
