@@ -50,7 +50,7 @@ class GpuAutoscalerArgs:
             api=api,
             scale_up=autoscaler.scale_up,
             scale_down=autoscaler.scale_down,
-            retain_on_delete=service.retain_on_delete,
+            retain_on_delete=service.adopted or service.retain_on_delete,
         )
 
 

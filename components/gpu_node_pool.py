@@ -58,7 +58,7 @@ class GpuNodePoolArgs:
             driver_version=pool.driver_version,
             key_name=pool.key_name,
             spot=pool.spot,
-            retain_on_delete=pool.retain_on_delete,
+            retain_on_delete=pool.adopted or pool.retain_on_delete,
         )
 
     def __post_init__(self) -> None:

@@ -94,8 +94,8 @@ class InferenceServiceArgs:
             startup_seconds=duration_seconds(service.startup_time) if service.startup_time else 0,
             drain_seconds=service.drain_seconds,
             run_as_non_root=service.run_as_non_root,
-            hardened=not service.retain_on_delete,
-            retain_on_delete=service.retain_on_delete,
+            hardened=not service.adopted,
+            retain_on_delete=service.adopted or service.retain_on_delete,
         )
 
     @property

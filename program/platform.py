@@ -61,7 +61,7 @@ def access(settings: Settings) -> None:
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-    preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.retain_on_delete)
+    preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.adopted)
     cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
@@ -80,7 +80,7 @@ def own_platform(settings: Settings) -> Platform:
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
         before_change=clear_leftover(cluster.kubeconfig),
-        retain_on_delete=settings.metrics_adapter.retain_on_delete,
+        retain_on_delete=settings.metrics_adapter.adopted or settings.metrics_adapter.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
 

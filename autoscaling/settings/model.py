@@ -336,8 +336,10 @@ class GpuNodePool(_Model):
     warm_gpus: Annotated[int, BeforeValidator(_digits), Field(ge=0, le=1000)] = 0
     """GPUs that are kept ready by low-priority placeholder pods, which real replicas push out; they cost as much as
     used ones."""
+    adopted: bool = False
+    """Whether the pool existed before the stack, as `make adopt` writes; it stays when the stack is destroyed."""
     retain_on_delete: bool = False
-    """Whether the pool stays when the stack is destroyed, as one that was adopted does."""
+    """Whether the pool stays when the stack is destroyed."""
 
 
 class PrometheusAuth(_Model):
@@ -408,8 +410,10 @@ class MetricsAdapter(_Model):
     """Metrics for services of other stacks, besides those that this stack's services use."""
     values: dict[str, Any] = {}
     """Further values of the chart, such as `{AlibabaCloudMetricsAdapter: {nodeSelector: {...}}}`."""
+    adopted: bool = False
+    """Whether the release existed before the stack, as `make adopt` writes; it stays when the stack is destroyed."""
     retain_on_delete: bool = False
-    """Whether the release stays when the stack is destroyed, as one that was adopted does."""
+    """Whether the release stays when the stack is destroyed."""
 
 
 class Probe(_Model):
@@ -546,9 +550,12 @@ class Service(_Model):
     """Whether Kubernetes refuses an image that runs as root."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
+    adopted: bool = False
+    """Whether Deployment, Service and HPA existed before the stack, as `make adopt` writes. They stay when the stack is
+    destroyed, and the stack takes over their fields. Their pods get only what is set here: probes, requests and a
+    security context by default would restart them."""
     retain_on_delete: bool = False
-    """Whether Deployment, Service and HPA stay when the stack is destroyed, as adopted ones do. Their pods have only
-    what is set here: no probe, request or security context comes by default, which would restart them."""
+    """Whether Deployment, Service and HPA stay when the stack is destroyed."""
 
     @property
     def requests(self) -> dict[str, str]:
@@ -561,7 +568,7 @@ class Service(_Model):
         return duration_seconds(self.drain_time) if self._is_asked("drain_time") else 0
 
     def _is_asked(self, field: str) -> bool:
-        return not self.retain_on_delete or field in self.model_fields_set
+        return not self.adopted or field in self.model_fields_set
 
     @property
     def object_name(self) -> str:

@@ -1032,8 +1032,8 @@ def test_the_engine_leaves_its_temporary_files_where_they_are_removed(
 def test_what_was_adopted_is_retained_and_taken_over_from_kubectl_and_what_is_ours_is_not() -> None:
     config = dict(stack_config("rehearsal"))
     for key in ("gpuNodePool", "metricsAdapter"):
-        config[f"ackgpu:{key}"] = {**config[f"ackgpu:{key}"], "retainOnDelete": True}
-    config["ackgpu:services"] = [{**config["ackgpu:services"][0], "retainOnDelete": True}]
+        config[f"ackgpu:{key}"] = {**config[f"ackgpu:{key}"], "adopted": True}
+    config["ackgpu:services"] = [{**config["ackgpu:services"][0], "adopted": True}]
     adopted, ours = (run_program(one, Recorder()) for one in (config, stack_config("rehearsal")))
     kinds = ("apps/v1:Deployment", "core/v1:Service", "autoscaling/v2:HorizontalPodAutoscaler")
     objects = [f"kubernetes:{kind}" for kind in kinds]
@@ -1047,7 +1047,7 @@ def test_what_was_adopted_is_retained_and_taken_over_from_kubectl_and_what_is_ou
 
 def test_of_an_adapter_that_was_adopted_nobody_asks_who_installed_it() -> None:
     config = dict(stack_config("rehearsal"))
-    config["ackgpu:metricsAdapter"] = {**config["ackgpu:metricsAdapter"], "retainOnDelete": True}
+    config["ackgpu:metricsAdapter"] = {**config["ackgpu:metricsAdapter"], "adopted": True}
     with mock.patch("program.platform.no_other_owners", wraps=no_other_owners) as preflight:
         run_program(config, Recorder())
         run_program(stack_config("rehearsal"), Recorder())

@@ -182,7 +182,7 @@ def _guides_pod() -> dict[str, Any]:
 
 
 def test_the_pods_of_a_service_that_is_adopted_from_the_guide_stay_as_they_are() -> None:
-    recorder = program(retainOnDelete=True, startupTime="2m")
+    recorder = program(adopted=True, startupTime="2m")
     # Kubernetes' own defaults make no other template.
     assert pod_of(recorder) == {**_guides_pod(), "terminationGracePeriodSeconds": 30}
     assert recorder.one(DEPLOYMENT).retain_on_delete
@@ -192,13 +192,19 @@ def test_the_pods_of_a_service_that_is_adopted_from_the_guide_stay_as_they_are()
 
 def test_an_adopted_service_gets_what_its_settings_ask_for() -> None:
     recorder = program(
-        retainOnDelete=True, cpu="1", drainTime="5s", healthPath="/health", runAsNonRoot=True, containerPort=8000
+        adopted=True, cpu="1", drainTime="5s", healthPath="/health", runAsNonRoot=True, containerPort=8000
     )
     container = container_of(recorder)
     assert container["resources"]["requests"] == {"cpu": "1"}
     assert container["lifecycle"] == {"preStop": {"exec": {"command": ["sleep", "5"]}}}
     assert container["readinessProbe"]["httpGet"]["path"] == "/health"
     assert pod_of(recorder)["securityContext"] == {"runAsNonRoot": True}
+
+
+def test_a_retained_service_has_the_pods_of_every_other_service() -> None:
+    retained, plain = program(retainOnDelete=True), program()
+    assert pod_of(retained) == pod_of(plain), "the setting must not restart pods"
+    assert retained.one(DEPLOYMENT).retain_on_delete
 
 
 def _without_outputs(recorder: Recorder) -> list[Registration]:

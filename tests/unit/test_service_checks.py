@@ -76,7 +76,7 @@ def test_what_the_table_lacks_is_not_judged(unknown: str) -> None:
 
 def test_adopted_pods_that_ask_for_nothing_need_no_room() -> None:
     shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
-    adopted = {"gpuMemoryGiB": 2, "retainOnDelete": True}
+    adopted = {"gpuMemoryGiB": 2, "adopted": True}
     assert not [one for one in warnings(parse(settings(shared, adopted))) if "zone" not in one]
 
 
