@@ -9,9 +9,9 @@ from components.inference_service import InferenceService, InferenceServiceArgs
 from program.outputs import check_commands
 from program.platform import own_platform, platform_of_another_stack
 from program.proof import prove_pipeline
-from program.stack_config import stack_settings
+from program.stack_config import stack_name, stack_settings
 
-settings = stack_settings()
+settings, stack = stack_settings(), stack_name()
 platform = platform_of_another_stack(settings) if settings.platform else own_platform(settings)
 
 described = []
@@ -20,7 +20,7 @@ for service in settings.services:
     inference = InferenceService(service.resource_name, InferenceServiceArgs.of(service, platform.tolerations), on_gpus)
     scaler = GpuAutoscaler(
         service.resource_name,
-        GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, settings.cluster.autoscaling_api),
+        GpuAutoscalerArgs.of(service, inference.deployment.metadata.name, settings.cluster.autoscaling_api, stack),
         pulumi.ResourceOptions(
             providers=[platform.provider],
             depends_on=[*platform.adapter, inference.service],

@@ -14,7 +14,6 @@ from pulumi_kubernetes.autoscaling import v2, v2beta1
 from autoscaling.settings.model import ScaleDown, ScaleUp, Service
 from components.takeover import takeover_annotations
 from live.other_owners import STACK_ANNOTATION
-from program.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +21,8 @@ class GpuAutoscalerArgs:
     """What to scale, on what, and between which numbers."""
 
     autoscaler_name: str
+    # the name that the HPA carries, such as ackgpu/dev
+    stack: str
     namespace: pulumi.Input[str]
     # name of the Deployment, from its output
     deployment: pulumi.Input[str]
@@ -37,11 +38,14 @@ class GpuAutoscalerArgs:
     retain_on_delete: bool = False
 
     @classmethod
-    def of(cls, service: Service, deployment: pulumi.Input[str], api: Literal["v2", "v2beta1"]) -> GpuAutoscalerArgs:
+    def of(
+        cls, service: Service, deployment: pulumi.Input[str], api: Literal["v2", "v2beta1"], stack: str
+    ) -> GpuAutoscalerArgs:
         """The args of a service of the settings."""
         autoscaler = service.autoscaler
         return cls(
             autoscaler_name=service.autoscaler_name,
+            stack=stack,
             namespace=service.namespace,
             deployment=deployment,
             metrics={one.exposed_name: one.target for one in autoscaler.metrics},
@@ -128,7 +132,7 @@ def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
     return kubernetes.meta.v1.ObjectMetaArgs(
         name=args.autoscaler_name,
         namespace=args.namespace,
-        annotations={STACK_ANNOTATION: stack_name(), **takeover_annotations(args.retain_on_delete)},
+        annotations={STACK_ANNOTATION: args.stack, **takeover_annotations(args.retain_on_delete)},
     )
 
 

@@ -14,8 +14,6 @@ from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.adapter_values import merged, own_values
 from live.adapter_release import INSTALLATION_SECONDS, BeforeChange
-from program.chart import chart_version
-from program.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +22,10 @@ class MetricsAdapterArgs:
 
     # URL of the chart, or its path relative to the project
     chart: str
+    # version of the chart; None: only a download would show it
+    chart_version: str | None = None
+    # the name that the release carries, such as ackgpu/dev
+    stack: str
     # HTTP API address of Prometheus; a secret, kept one in the state
     prometheus_url: pulumi.Input[str] = field(repr=False)
     # value of the header Authorization of each query; a secret, kept one in the state
@@ -61,11 +63,11 @@ class MetricsAdapter(pulumi.ComponentResource):
                 namespace=ADAPTER_NAMESPACE,
                 chart=args.chart,
                 # The provider reads it from the chart, but not at a preview where a value is unknown.
-                version=chart_version(args.chart),
+                version=args.chart_version,
                 timeout=INSTALLATION_SECONDS,
                 values=merged(
                     own_values(
-                        stack=stack_name(),
+                        stack=args.stack,
                         url=args.prometheus_url,
                         headers=_headers(args.prometheus_authorization),
                         relist_interval=args.relist_interval,

@@ -18,7 +18,6 @@ from live.cluster_client import ClusterClient, UnreachableError, connected
 from live.helm_release import HelmRelease, HelmReleaseError, latest, secret_selector
 from live.kept_rules import KeptRule, rules_to_keep, with_kept
 from live.other_owners import Object
-from program.stack_config import stack_name
 
 INSTALLATION_SECONDS = 300
 """How long Helm waits for the adapter's pod."""
@@ -46,7 +45,7 @@ class LiveAdapter:
 
 
 def rules_for_this_run(
-    kubeconfig: pulumi.Output[str], rules: Sequence[Rule], chart_version: str | None
+    kubeconfig: pulumi.Output[str], rules: Sequence[Rule], chart_version: str | None, *, stack: str
 ) -> pulumi.Output[list[Rule]]:
     """The stack's rules, and those of the live release that an HPA still reads.
 
@@ -56,8 +55,8 @@ def rules_for_this_run(
         kubeconfig: of a cluster that has passed the preflight; a secret.
         rules: of the settings.
         chart_version: of the chart to come; None: not known.
+        stack: the name that the stack writes on its release, such as `ackgpu/dev`.
     """
-    stack = stack_name()
 
     async def find(content: str) -> list[Rule]:
         try:
@@ -111,13 +110,12 @@ def look(kubeconfig: str) -> LiveAdapter:
         return LiveAdapter(release, hpas_of_all(client) if release else (), client.hidden)
 
 
-def clear_leftover(kubeconfig: pulumi.Output[str]) -> BeforeChange:
+def clear_leftover(kubeconfig: pulumi.Output[str], *, stack: str) -> BeforeChange:
     """Takes away what a killed run left of this stack's release, before it is installed or updated.
 
     Helm would refuse the name of an installation that Pulumi's state does not have, and anything after an update that
     has not ended. What somebody else installed stays, and Helm refuses.
     """
-    stack = stack_name()
 
     async def clear(change: pulumi.ResourceHookArgs) -> None:
         content = await kubeconfig.future()

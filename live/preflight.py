@@ -21,7 +21,6 @@ from live.other_owners import (
     other_autoscalers,
     unknown_former_names,
 )
-from program.stack_config import stack_name
 
 Preflight = Callable[[str], Awaitable[str]]
 """Gets a kubeconfig and gives it back, or raises `pulumi.RunError`."""
@@ -40,7 +39,7 @@ class Sight:
     """The stack that installed the adapter, where its release says so."""
 
 
-def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = True) -> Preflight:
+def no_other_owners(services: Sequence[Service], *, stack: str, installs_adapter: bool = True) -> Preflight:
     """A look that refuses a cluster with an adapter or an autoscaler of others in the place of ours.
 
     Where the cluster can't be reached a preview warns and goes on, as the Kubernetes provider's does; `up` fails,
@@ -48,6 +47,7 @@ def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = Tru
 
     Args:
         services: what the stack scales.
+        stack: the name that the stack writes on its HPAs and its adapter, such as `ackgpu/dev`.
         installs_adapter: whether the adapter is this stack's, and neither that of a platform it uses nor adopted.
     """
     scaled = [
@@ -73,14 +73,14 @@ def no_other_owners(services: Sequence[Service], *, installs_adapter: bool = Tru
             pulumi.log.warn(f"whether others own what this stack needs is not known in full: {what} can't be listed.")
         faults = [
             *other_adapters(sight.registrations),
-            *other_autoscalers(scaled, sight.scalers, stack_name()),
+            *other_autoscalers(scaled, sight.scalers, stack),
         ]
         if faults:
             raise pulumi.RunError("\n".join(["nothing was changed:", *faults]))
-        for warning in unknown_former_names(scaled, sight.scalers, stack_name()):
+        for warning in unknown_former_names(scaled, sight.scalers, stack):
             pulumi.log.warn(warning)
-        if installs_adapter and sight.installer != stack_name():
-            for warning in adapter_of_unknown_origin(sight.registrations, sight.scalers, stack_name()):
+        if installs_adapter and sight.installer != stack:
+            for warning in adapter_of_unknown_origin(sight.registrations, sight.scalers, stack):
                 pulumi.log.warn(warning)
         return kubeconfig
 

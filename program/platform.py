@@ -23,6 +23,7 @@ from live.adapter_release import clear_leftover, rules_for_this_run
 from live.preflight import Preflight, no_other_owners
 from program.chart import chart_version
 from program.outputs import metric_resources
+from program.stack_config import stack_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,12 @@ def access(settings: Settings) -> None:
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
+<<<<<<< HEAD
     preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.adopted)
+=======
+    stack, adopted = stack_name(), settings.metrics_adapter.retain_on_delete
+    preflight = no_other_owners(settings.services, stack=stack, installs_adapter=not adopted)
+>>>>>>> 8359c65 (The stack's name is handed in: live and components no longer ask the engine for it)
     cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
@@ -71,16 +77,24 @@ def own_platform(settings: Settings) -> Platform:
     prometheus = ArmsPrometheus("prometheus", prometheus_args, cloud)
 
     chart = settings.metrics_adapter.chart
-    rules = rules_for_this_run(cluster.kubeconfig, settings.adapter_rules, chart_version(chart))
+    version = chart_version(chart)
+    rules = rules_for_this_run(cluster.kubeconfig, settings.adapter_rules, version, stack=stack)
     adapter_args = MetricsAdapterArgs(
         chart=chart,
+        chart_version=version,
+        stack=stack,
         prometheus_url=prometheus.http_api_url,
         prometheus_authorization=settings.prometheus.auth.authorization,
         rules=rules,
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
+<<<<<<< HEAD
         before_change=clear_leftover(cluster.kubeconfig),
         retain_on_delete=settings.metrics_adapter.adopted or settings.metrics_adapter.retain_on_delete,
+=======
+        before_change=clear_leftover(cluster.kubeconfig, stack=stack),
+        retain_on_delete=adopted,
+>>>>>>> 8359c65 (The stack's name is handed in: live and components no longer ask the engine for it)
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
 
@@ -111,7 +125,8 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     known = _outputs_of(stack, settings, "clusterId", "metricResources", "platform").apply(
         lambda outputs: _checked(settings, outputs)
     )
-    cluster = _cluster_of_another_stack(known, no_other_owners(settings.services, installs_adapter=False))
+    preflight = no_other_owners(settings.services, stack=stack_name(), installs_adapter=False)
+    cluster = _cluster_of_another_stack(known, preflight)
     return Platform(
         cluster_id=cluster.cluster_id,
         kubeconfig=cluster.kubeconfig,

@@ -562,6 +562,7 @@ def test_a_foreign_program_can_use_one_component_alone() -> None:
             "theirs",
             GpuAutoscalerArgs(
                 autoscaler_name="hpa",
+                stack="theirs/dev",
                 namespace="default",
                 deployment="llm",
                 metrics={"DCGM_CUSTOM_PROCESS_SM_UTIL": Decimal("0.5")},

@@ -64,9 +64,12 @@ def test_the_release_has_the_header_as_a_secret(auth: dict[str, str], expected: 
 def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> None:
     url = "http://prometheus/token-of-an-instance"
     args = MetricsAdapterArgs(
-        chart="c", prometheus_url=url, prometheus_authorization=HEADER, rules=[], relist_interval="1m"
+        chart="c", stack="s", prometheus_url=url, prometheus_authorization=HEADER, rules=[], relist_interval="1m"
     )
-    assert repr(args) == "MetricsAdapterArgs(chart='c', rules=[], relist_interval='1m', retain_on_delete=False)"
+    assert repr(args) == (
+        "MetricsAdapterArgs(chart='c', chart_version=None, stack='s', rules=[], relist_interval='1m', "
+        "retain_on_delete=False)"
+    )
 
 
 @pytest.mark.case("F5")
@@ -75,6 +78,7 @@ def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
         provider = kubernetes.Provider("theirs", kubeconfig=pulumi.Output.secret("k"))
         args = MetricsAdapterArgs(
             chart="./rehearsal/chart",
+            stack="theirs/dev",
             prometheus_url="http://prometheus",
             prometheus_authorization=HEADER,
             rules=[],

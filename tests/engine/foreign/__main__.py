@@ -10,9 +10,11 @@ from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 
 config = pulumi.Config()
+stack = f"{pulumi.get_project()}/{pulumi.get_stack()}"
 cluster = kubernetes.Provider("cluster", kubeconfig=config.require_secret("kubeconfig"))
 adapter_args = MetricsAdapterArgs(
     chart=config.require("chart"),
+    stack=stack,
     prometheus_url=config.require_secret("prometheusUrl"),
     rules=RuleSet().rules(),
     relist_interval="5s",
@@ -20,6 +22,7 @@ adapter_args = MetricsAdapterArgs(
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster]))
 autoscaler_args = GpuAutoscalerArgs(
     autoscaler_name="own-hpa",
+    stack=stack,
     namespace="default",
     deployment="own",
     metrics={"DCGM_CUSTOM_PROCESS_MEM_USED": Decimal(8000)},
