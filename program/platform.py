@@ -62,12 +62,8 @@ def access(settings: Settings) -> None:
 def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
-<<<<<<< HEAD
-    preflight = no_other_owners(settings.services, installs_adapter=not settings.metrics_adapter.adopted)
-=======
-    stack, adopted = stack_name(), settings.metrics_adapter.retain_on_delete
-    preflight = no_other_owners(settings.services, stack=stack, installs_adapter=not adopted)
->>>>>>> 8359c65 (The stack's name is handed in: live and components no longer ask the engine for it)
+    stack, adapter_settings = stack_name(), settings.metrics_adapter
+    preflight = no_other_owners(settings.services, stack=stack, installs_adapter=not adapter_settings.adopted)
     cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
@@ -88,13 +84,8 @@ def own_platform(settings: Settings) -> Platform:
         rules=rules,
         relist_interval=settings.metrics_adapter.relist_interval,
         values=settings.metrics_adapter.values,
-<<<<<<< HEAD
-        before_change=clear_leftover(cluster.kubeconfig),
-        retain_on_delete=settings.metrics_adapter.adopted or settings.metrics_adapter.retain_on_delete,
-=======
         before_change=clear_leftover(cluster.kubeconfig, stack=stack),
-        retain_on_delete=adopted,
->>>>>>> 8359c65 (The stack's name is handed in: live and components no longer ask the engine for it)
+        retain_on_delete=adapter_settings.adopted or adapter_settings.retain_on_delete,
     )
     adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster.provider]))
 
