@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down check adopt verify refresh destroy check-exporter bench test test-unit lint format docs tools clean
+.PHONY: help rehearse rehearse-up rehearse-down check adopt verify refresh destroy check-exporter bench test test-unit lint format docs lock tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -10,6 +10,8 @@ READY = build/venv/.ready
 # The Kubernetes provider leaves its kubeconfig in TMPDIR, with the key in it.
 PULUMI_ACCESS = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM && \
   TMPDIR="$$folder" pulumi --cwd commands/access
+# For each system and each Python from 3.11 on.
+LOCK = $(PYTHON) -m uv pip compile --quiet --universal --python-version=3.11 --generate-hashes
 # What pip and others leave there stays in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 
@@ -76,6 +78,10 @@ format: $(READY) ## format the code
 docs: $(READY) ## write the tables of README.md, the keys of Pulumi.yaml and the schema from the models
 	@$(PYTHON) -m commands.docs.reference
 
+lock: $(READY) ## lock the Python packages of requirements.in and requirements-dev.in, indirect ones too (UPGRADE=1 raises those)
+	@$(LOCK) $(if $(UPGRADE),--upgrade) --output-file=requirements.txt requirements.in
+	@$(LOCK) $(if $(UPGRADE),--upgrade) --output-file=requirements-dev.txt requirements-dev.in
+
 tools: $(READY) ## build the engine's tools from source, once
 	@$(PYTHON) -m rehearsal.toolchain.build
 
@@ -95,6 +101,6 @@ $(READY): requirements.txt requirements-dev.txt | build/tmp
 	test -n "$$found" || { echo "Python 3.11 or newer is needed: install it and put it on PATH as python3.11 or python3." >&2; exit 1; }; \
 	echo "python: making build/venv with $$found"; \
 	"$$found" -m venv --clear build/venv && \
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-cache-dir -r requirements-dev.txt || { \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-cache-dir --require-hashes -r requirements-dev.txt || { \
 	  echo "The Python packages could not be installed into build/venv: see the message above; the next run starts over." >&2; exit 1; }
 	@touch $(READY)

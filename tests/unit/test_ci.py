@@ -18,6 +18,7 @@ from rehearsal.toolchain.groups import read_groups
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))
 RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
+LOCKS = sorted(CHECKOUT.glob("requirements*.txt"))
 
 
 def workflow(path: Path) -> dict[Any, Any]:
@@ -97,9 +98,43 @@ def test_updates_of_a_tool_are_grouped_or_refused(module: Path) -> None:
 
 
 def test_updates_cover_the_python_packages_and_the_actions() -> None:
-    assert set(RENOVATE["enabledManagers"]) == {"pip_requirements", "gomod", "github-actions"}
-    for file in CHECKOUT.glob("requirements*.txt"):
-        assert updates(file.name), file.name
+    assert set(RENOVATE["enabledManagers"]) == {"pip-compile", "gomod", "github-actions"}
+    assert len(LOCKS) == 2
+    [pattern] = RENOVATE["pip-compile"]["managerFilePatterns"]
+    for lock in LOCKS:
+        assert re.search(pattern.strip("/"), lock.name), lock.name
+        # Renovate groups by the file of direct requirements, which it finds in the head of the lock.
+        assert updates(lock.with_suffix(".in").name), lock.name
+
+
+def pins(path: Path) -> dict[str, set[str]]:
+    """The versions of each package that a file pins; a lock can have several, each for some versions of Python."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", path.read_text(), re.MULTILINE):
+        found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), set()).add(version)
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_pins_each_direct_requirement_at_the_same_version(lock: Path) -> None:
+    source = lock.with_suffix(".in")
+    direct, locked = pins(source), pins(lock)
+    for included in re.findall(r"^-r (.*)", source.read_text(), re.MULTILINE):
+        direct |= pins(CHECKOUT / included)
+    assert len(direct) > 5
+    assert {name: locked.get(name) for name in direct} == direct
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_has_hashes_and_names_no_registry(lock: Path) -> None:
+    head, *packages = re.split(r"^(?=\w)", lock.read_text(), flags=re.MULTILINE)
+    assert all("--hash=sha256:" in package for package in packages)
+    assert "://" not in lock.read_text()
+    # Renovate runs the command of the head again.
+    [_, command] = re.findall(r"^# +(.*)", head, re.MULTILINE)
+    assert command.endswith(f"--output-file={lock.name} {lock.stem}.in")
+    [recipe] = re.findall(r"^LOCK = \$\(PYTHON\) -m (.*)", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    assert command.startswith(recipe.replace(" --quiet", ""))
 
 
 def test_updates_name_only_files_that_are_there() -> None:

@@ -147,8 +147,8 @@ def test_the_version_in_go_mod_is_what_the_linker_is_given(groups: list[Group]) 
     assert groups[1].flags[-1] == "-ldflags=-s -w -X main.minor=7 -X main.version=v2.7.1"
 
 
-def test_the_provider_is_built_as_the_version_that_requirements_txt_pins() -> None:
-    pinned = [line for line in (CHECKOUT / "requirements.txt").read_text().splitlines() if "pulumi-kubernetes" in line]
+def test_the_provider_is_built_as_the_version_that_the_requirements_pin() -> None:
+    pinned = [line for line in (CHECKOUT / "requirements.in").read_text().splitlines() if "pulumi-kubernetes" in line]
     assert pinned == [f"pulumi-kubernetes=={metadata.version('pulumi-kubernetes')}"]
     provider = next(group for group in read_groups() if "pulumi-resource-kubernetes" in group.binaries)
     assert pinned[0].endswith(f"=={provider.version}")
