@@ -3,7 +3,7 @@
 import pulumi
 
 from autoscaling.ack.versions import CUSTOM_METRICS_PATH
-from autoscaling.settings.model import duration_seconds
+from autoscaling.settings.field_types import duration_seconds
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.inference_service import InferenceService, InferenceServiceArgs
 from program.outputs import check_commands

@@ -13,8 +13,9 @@ import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.ack.versions import KUBERNETES_MINORS
-from autoscaling.settings.model import Cluster as ClusterSettings
-from autoscaling.settings.model import ClusterCreation, duration_seconds
+from autoscaling.settings.cluster import Cluster as ClusterSettings
+from autoscaling.settings.cluster import ClusterCreation
+from autoscaling.settings.field_types import duration_seconds
 from components.managed_cluster import ManagedCluster, ManagedClusterArgs
 from live.api_endpoint import ApiEndpoints, server_of
 from live.preflight import Preflight

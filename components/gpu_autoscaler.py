@@ -11,7 +11,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2, v2beta1
 
-from autoscaling.settings.model import ScaleDown, ScaleUp, Service
+from autoscaling.settings.autoscaler import ScaleDown, ScaleUp
+from autoscaling.settings.services import Service
 from components.takeover import takeover_annotations
 from live.other_owners import STACK_ANNOTATION
 

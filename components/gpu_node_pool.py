@@ -12,8 +12,8 @@ from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
 from autoscaling.ack.node_labels import DRIVER_LABEL
 from autoscaling.ack.pool_changes import not_reached
 from autoscaling.ack.taints import Taint
-from autoscaling.settings.model import GpuNodePool as GpuNodePoolSettings
-from autoscaling.settings.model import PoolLimits, Spot, SystemDisk
+from autoscaling.settings.gpu_node_pool import GpuNodePool as GpuNodePoolSettings
+from autoscaling.settings.gpu_node_pool import PoolLimits, Spot, SystemDisk
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from pulumi_kubernetes.core import v1
 
 from autoscaling.ack.card_modes import pod_limits
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
-from autoscaling.settings.model import SERVICE_SUFFIX, Service, duration_seconds
+from autoscaling.settings.field_types import duration_seconds
+from autoscaling.settings.services import SERVICE_SUFFIX, Service
 from components.takeover import takeover_annotations
 
 _PATIENCE_SECONDS = 30 * 60

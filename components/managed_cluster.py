@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 import pulumi
 import pulumi_alicloud as alicloud
 
-from autoscaling.settings.model import ClusterCreation
+from autoscaling.settings.cluster import ClusterCreation
 from components.network import ClusterNetwork, ClusterNetworkArgs, ExistingNetwork
 
 _CREATION_ONLY = ["addons", "newNatGateway", "slbInternetEnabled"]

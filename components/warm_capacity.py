@@ -17,7 +17,7 @@ from autoscaling.ack.placeholders import (
     placeholders_name,
 )
 from autoscaling.ack.taints import tolerations
-from autoscaling.settings.model import GpuNodePool
+from autoscaling.settings.gpu_node_pool import GpuNodePool
 
 _LABEL = "ackgpu/warm-capacity"
 

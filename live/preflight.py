@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from autoscaling.settings.model import Service
+from autoscaling.settings.services import Service
 from live.adapter_release import installer
 from live.cluster_client import UnreachableError, UnsupportedError, connected
 from live.other_owners import (

@@ -8,10 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from autoscaling.settings.config_values import PROJECT, setting_values, strangers
-from autoscaling.settings.cross_checks import findings
 from autoscaling.settings.faults import Fault, faults_of, without_faults
 from autoscaling.settings.findings import Finding
-from autoscaling.settings.model import Settings
 from autoscaling.settings.model_keys import aliases, field_of, within
 from autoscaling.settings.platform_stack import (
     PLATFORM_KEYS,
@@ -20,8 +18,9 @@ from autoscaling.settings.platform_stack import (
     uses_a_platform,
     with_stand_ins,
 )
-from autoscaling.settings.prometheus_checks import plain_secrets
-from autoscaling.settings.service_checks import secrets_in_the_environment
+from autoscaling.settings.prometheus import plain_secrets
+from autoscaling.settings.services import secrets_in_the_environment
+from autoscaling.settings.stack import Settings, findings
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 

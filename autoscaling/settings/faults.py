@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from autoscaling.settings.model import Settings
 from autoscaling.settings.model_keys import (
     MAP_KEY,
     Alternative,
@@ -26,6 +25,7 @@ from autoscaling.settings.model_keys import (
     key_of,
     within,
 )
+from autoscaling.settings.stack import Settings
 from autoscaling.settings.wording import date_of, near_one, nearest, reason, shortened, written
 
 

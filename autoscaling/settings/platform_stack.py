@@ -9,7 +9,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from autoscaling.settings.model import Settings
+from autoscaling.settings.stack import Settings
 
 PLATFORM_KEYS = ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter", "budget")
 """What a platform stack sets, and a stack with `platform` does not."""

@@ -12,7 +12,7 @@ import yaml
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic_core import ErrorDetails
 
-from autoscaling.settings.forms import DATE_TEXT, FORM
+from autoscaling.settings.field_types import DATE_TEXT, FORM
 from autoscaling.settings.model_keys import Alternative, aliases_at, inside
 
 LONGEST_VALUE = 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoscaling.settings.model import ScaleDown, ScaleUp
+from autoscaling.settings.autoscaler import ScaleDown, ScaleUp
 
 
 def in_full(behavior: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:

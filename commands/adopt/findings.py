@@ -8,7 +8,7 @@ from typing import Any
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.settings import Settings
-from autoscaling.settings.model import SERVICE_SUFFIX
+from autoscaling.settings.services import SERVICE_SUFFIX
 from commands.adopt.account import Account
 from commands.adopt.import_files import NODE_POOL, RELEASE, Thing
 from commands.adopt.live import Live, Object, ServiceObjects

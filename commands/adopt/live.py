@@ -8,7 +8,7 @@ from typing import Any
 
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.settings import Settings
-from autoscaling.settings.model import SERVICE_SUFFIX, Service
+from autoscaling.settings.services import SERVICE_SUFFIX, Service
 from commands.adopt.part import AdoptionError
 from commands.adopt.selectors import selects
 from live.adapter_release import newest_release

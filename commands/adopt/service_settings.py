@@ -11,7 +11,7 @@ from kubernetes.utils.quantity import parse_quantity
 from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.metrics.catalogue import catalogue
-from autoscaling.settings.model import Service
+from autoscaling.settings.services import Service
 from commands.adopt.behavior import in_full
 from commands.adopt.live import Object, ServiceObjects
 from commands.adopt.part import Key, Part

@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from autoscaling.ack.card_modes import CARD_MODES
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.metrics.catalogue import GpuMetric, catalogue
+from autoscaling.settings import Settings
 from autoscaling.settings.config_values import PROJECT
-from autoscaling.settings.model import Settings
 from autoscaling.settings.model_keys import aliases, alternatives, models
 from autoscaling.settings.wording import limits
 from commands import CHECKOUT

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
+from autoscaling.settings import Settings
 from autoscaling.settings.config_values import PROJECT
-from autoscaling.settings.model import Settings
 from autoscaling.settings.platform_stack import PLATFORM_KEYS
 from commands import CHECKOUT
 

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_alicloud as alicloud
 import pytest
 
-from autoscaling.settings.model import Cluster, ClusterCreation
+from autoscaling.settings.cluster import Cluster, ClusterCreation
 from components.cluster import AckCluster, AckClusterArgs
 from live import preflight
 from tests.unit.program import Recorder, run, run_program

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from autoscaling.metrics.adapter_rules import RuleSet
-from autoscaling.settings.model import PoolLimits, ScaleDown, ScaleUp, SystemDisk
+from autoscaling.settings.autoscaler import ScaleDown, ScaleUp
+from autoscaling.settings.gpu_node_pool import PoolLimits, SystemDisk
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
 from components.gpu_node_pool import GpuNodePoolArgs

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaling.settings.model import Settings
+from autoscaling.settings import Settings
 from commands.docs import reference
 from tests.readme import CHECKOUT, README, Command, commands
 

@@ -6,7 +6,7 @@ import pytest
 from kubernetes import client
 
 from autoscaling.ack.taints import keeping_off, tolerations, written
-from autoscaling.settings.model import Taint
+from autoscaling.settings.gpu_node_pool import Taint
 
 TEAM = Taint(key="team", value="ml", effect="NoSchedule")
 BARE = Taint(key="gpu", effect="NoExecute")

@@ -1,18 +1,29 @@
-"""Whether an HPA can work on its metric: exposed for pods, of one pod alone, within reach of the target."""
+"""The metrics of an autoscaler: what may be set on them, and everything that can be wrong with them.
+
+An HPA can work on a metric that is exposed for pods, is of one pod alone, and can reach the target.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from autoscaling.ack.instance_types import gpu_memory_mib
 from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
-from autoscaling.metrics.catalogue import GpuMetric, catalogue
+from autoscaling.metrics.catalogue import Aggregation, GpuMetric, catalogue
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics
+from autoscaling.settings.field_types import FORM, MAX_DIGITS, Amount, Model, Text
 from autoscaling.settings.findings import Finding
-from autoscaling.settings.model import MetricTarget, MetricUse, Service, Settings
 from autoscaling.settings.wording import nearest
+
+if TYPE_CHECKING:
+    from autoscaling.settings.services import Service
+    from autoscaling.settings.stack import Settings
 
 _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"
@@ -23,9 +34,57 @@ _LEAST_MIB = 100
 """A target below it is taken for one in GiB."""
 
 
+def _target_with_unit(value: object) -> object:
+    if isinstance(value, str) and not _is_number(value):
+        raise PydanticCustomError(
+            FORM, "a number in the metric's unit is expected, such as 20; for a metric in MiB also 512Mi or 10Gi"
+        )
+    return value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        Decimal(text)
+    except ArithmeticError:
+        return False
+    return True
+
+
+class MetricUse(Model):
+    """A metric that the adapter exposes though no service of the stack uses it."""
+
+    name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
+    """One of the metrics below, or one that a rule of your own exposes."""
+    aggregation: Aggregation | None = None
+    """How the series of one pod become one value; by default as the table of metrics has it."""
+
+    @property
+    def exposed_name(self) -> str:
+        """Under which the adapter exposes this use of the metric."""
+        metric = catalogue().find(self.name)
+        return metric.exposed_as(self.aggregation) if metric else self.name
+
+
+class MetricTarget(MetricUse):
+    """A metric and the value that the HPA steers its average to."""
+
+    target: Annotated[Amount, BeforeValidator(_target_with_unit), Field(examples=[20])]
+    """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _memory_in_mib(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        metric = catalogue().find(str(values.get("name")))
+        amount = re.fullmatch(rf"([0-9]{{1,{MAX_DIGITS}}})(Mi|Gi)", str(values.get("target")))
+        if not amount or not metric or metric.unit != "MiB":
+            return values
+        return {**values, "target": int(amount[1]) * (1024 if amount[2] == "Gi" else 1)}
+
+
 def metric_findings(settings: Settings) -> Iterator[Finding]:
     """Every fault and warning of the services' metrics."""
-    yield from _presets(settings)
     for index, service in enumerate(settings.services):
         seen: dict[str, str] = {}
         for position, use in enumerate(service.autoscaler.metrics):
@@ -36,39 +95,6 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
                 continue
             seen[use.exposed_name] = key
             yield from _use(use, key, service, index, settings)
-    for position, other in enumerate(settings.metrics_adapter.expose):
-        yield from _exposed(other, f"metricsAdapter.expose[{position}]", settings)
-
-
-def _exposed(use: MetricUse, key: str, settings: Settings) -> Iterator[Finding]:
-    """For services of other stacks."""
-    metric = catalogue().find(use.name)
-    if metric:
-        problem = next(_why_unusable(use, metric, key, settings), None)
-        if problem:
-            yield problem
-    elif use.name not in exposed_metrics(settings.metrics_adapter.extra_rules):
-        names = [one.name for one in catalogue().metrics]
-        yield Finding(
-            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}",
-            (f"{key}.name", EXTRA_RULES),
-        )
-
-
-def _presets(settings: Settings) -> Iterator[Finding]:
-    adapter = settings.metrics_adapter
-    if adapter.rules != "hardened" and adapter.labels != "ack":
-        yield Finding(
-            f"{_LABELS} is {adapter.labels!r}, and the rules {adapter.rules!r} are written for ACK's labels: set "
-            f"{_RULES} to hardened.",
-            (_LABELS, _RULES),
-        )
-    if adapter.idle_as_zero and (adapter.rules != "hardened" or adapter.labels != "ack"):
-        yield Finding(
-            f"{_IDLE} needs {_RULES} hardened and {_LABELS} ack, since it counts the series "
-            "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove it.",
-            (_IDLE, _RULES, _LABELS),
-        )
 
 
 def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Settings) -> Iterator[Finding]:
@@ -79,7 +105,7 @@ def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Se
     ):
         yield from _of_an_extra_rule(use, key, settings)
         return
-    problem = next(_why_unusable(use, metric, key, settings), None)
+    problem = next(why_unusable(use, metric, key, settings), None)
     if problem:
         yield problem
         return
@@ -112,7 +138,8 @@ def _of_an_extra_rule(use: MetricTarget, key: str, settings: Settings) -> Iterat
         )
 
 
-def _why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:
+def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:
+    """Every reason why no HPA can use a metric of the catalogue with these settings."""
     adapter, mode = settings.metrics_adapter, settings.gpu_node_pool.card_mode
     name_key = f"{key}.name"
     if mode == "mig" and adapter.labels == "ack" and metric.level != "engine":

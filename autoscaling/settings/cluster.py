@@ -1,15 +1,37 @@
-"""Whether the settings of the cluster name one, and one that can be made."""
+"""The ACK cluster: what may be set on it, and everything that can be wrong with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
 
 from autoscaling.ack.instance_types import find_instance_type
 from autoscaling.ack.versions import KUBERNETES_MINORS
+from autoscaling.settings.field_types import (
+    Duration,
+    Form,
+    Identifier,
+    InstanceTypeName,
+    Model,
+    Name,
+    NodeCount,
+    VSwitchId,
+)
 from autoscaling.settings.findings import Finding
-from autoscaling.settings.model import ClusterCreation, Settings
+
+if TYPE_CHECKING:
+    from autoscaling.settings.stack import Settings
+
+_CREDENTIAL = Duration("a duration such as 60m, from 15m to 4320m (three days), is expected", 15 * 60, 4320 * 60)
+_KUBERNETES_VERSION = Form(
+    r"1\.[0-9]{1,3}\.[0-9]{1,3}-aliyun\.[0-9]{1,3}", "ACK writes a version such as 1.35.2-aliyun.1"
+)
+_ZONE = Form(r"[a-z]+-[a-z0-9-]+", "a zone looks like cn-hangzhou-h")
+_CIDR = Form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}", "an IPv4 CIDR block looks like 10.0.0.0/16")
 
 _KEY = "cluster.create"
 
@@ -21,6 +43,55 @@ _VPC_PREFIXES = range(8, 22 + 1)
 _SERVICE_PREFIXES = range(16, 24 + 1)
 """ACK's documentation of CreateCluster."""
 _PRO_MODES = ("cgpu", "core_mem", "share")
+
+
+class SystemPool(Model):
+    """CPU nodes of a new cluster for all that needs no GPU, such as the adapter and CoreDNS."""
+
+    instance_types: Annotated[list[InstanceTypeName], Field(min_length=1, max_length=10)] = ["ecs.g7.xlarge"]
+    """ECS instance types of the CPU nodes."""
+    size: NodeCount = 2
+    """Number of CPU nodes."""
+
+
+class ClusterCreation(Model):
+    """A new managed cluster with Terway, in a VPC of its own or in vSwitches that are there."""
+
+    name: Name = "ackgpu"
+    """Name of the cluster and of its VPC."""
+    version: Annotated[str, _KUBERNETES_VERSION] | None = None
+    """Kubernetes version, such as 1.35.2-aliyun.1; by default the newest that ACK offers when it is created."""
+    spec: Literal["ack.pro.small", "ack.standard"] = "ack.pro.small"
+    """Edition of the cluster: sharing of cards needs Pro."""
+    zones: Annotated[list[Annotated[str, _ZONE]], Field(min_length=1, max_length=3)] | None = None
+    """Zones of a new VPC, three where the region has as many, such as cn-hangzhou-h."""
+    vpc_cidr: Annotated[str, _CIDR] = "10.0.0.0/16"
+    """Addresses of a new VPC, for nodes and pods."""
+    vswitch_ids: Annotated[list[VSwitchId], Field(min_length=1, max_length=5)] | None = None
+    """vSwitches for the nodes in a VPC that exists, instead of `zones`."""
+    pod_vswitch_ids: Annotated[list[VSwitchId], Field(min_length=1, max_length=5)] | None = None
+    """vSwitches for the pods, in the same zones as `vswitchIds`."""
+    service_cidr: Annotated[str, _CIDR] = "172.21.0.0/20"
+    """Addresses of Services; they overlap with nothing else."""
+    system_pool: SystemPool = SystemPool()
+    deletion_protection: bool = True
+    """Whether the cluster and its network refuse to be deleted: set it to false, `pulumi up`, and then they can be."""
+
+
+class Cluster(Model):
+    """The ACK cluster: one that exists, by its id, or a new one."""
+
+    id: Identifier | None = None
+    """Id of a cluster that exists, instead of `create`."""
+    create: ClusterCreation | None = None
+    """A new cluster, instead of `id`."""
+    api_endpoint: Literal["internet", "intranet"] = "internet"
+    """By which address of the API server the cluster is reached: `intranet` from inside its VPC only."""
+    temporary_credential: Annotated[str, _CREDENTIAL] | None = None
+    """How long each kubeconfig is valid, such as 60m; by default it is the account's long-lived one, and a second
+    `pulumi up` changes nothing."""
+    autoscaling_api: Literal["v2", "v2beta1"] = "v2"
+    """Version of the HPA's API: `v2` from Kubernetes 1.23, `v2beta1` below."""
 
 
 def cluster_findings(settings: Settings) -> Iterator[Finding]:

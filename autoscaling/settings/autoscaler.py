@@ -1,0 +1,127 @@
+"""The autoscaler (HPA) of a service: what may be set on it, and everything that can be wrong with it.
+
+Its metrics are in `autoscaler_metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from autoscaling.settings.autoscaler_metrics import MetricTarget
+from autoscaling.settings.field_types import Count, Int, Model, Name, duration_seconds
+from autoscaling.settings.findings import Finding
+
+if TYPE_CHECKING:
+    from autoscaling.settings.services import Service
+    from autoscaling.settings.stack import Settings
+
+DEFAULT_SCALE_DOWN_WINDOW_SECONDS = 300
+"""Kubernetes' own, of every HPA that sets none."""
+
+Window = Annotated[Int, Field(ge=0, le=3600)]
+
+
+class ScalingPolicy(Model):
+    """At most `value` pods, or percent of the pods, more or fewer in `periodSeconds`."""
+
+    type: Annotated[Literal["Pods", "Percent"], Field(examples=["Pods"])]
+    """What `value` counts."""
+    value: Annotated[Int, Field(ge=1, le=10000, examples=[1])]
+    """Pods, or percent of the pods."""
+    period_seconds: Annotated[Int, Field(ge=1, le=1800, examples=[15])]
+    """The time in which at most that many are added or taken away."""
+
+
+class ScaleUp(Model):
+    """How fast replicas are added; by default Kubernetes' own documented limits."""
+
+    stabilization_window_seconds: Window = 0
+    """How many seconds the metric must ask for more replicas before they are added."""
+    policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
+        ScalingPolicy(type="Pods", value=4, periodSeconds=15),
+        ScalingPolicy(type="Percent", value=100, periodSeconds=15),
+    ]
+    """The one that allows most counts; by default Kubernetes' own."""
+
+
+class ScaleDown(Model):
+    """How fast replicas are taken away."""
+
+    stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
+    """How many seconds the metric must ask for fewer replicas before they are taken away."""
+    policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
+        ScalingPolicy(type="Percent", value=100, periodSeconds=15)
+    ]
+    """As for `scaleUp`."""
+
+
+class Autoscaler(Model):
+    """The HPA of a service."""
+
+    name: Name | None = None
+    """Name of the HPA; by default `<name of the service>-hpa`."""
+    metrics: Annotated[list[MetricTarget], Field(min_length=1)] = [
+        MetricTarget(name="DCGM_CUSTOM_PROCESS_SM_UTIL", target=Decimal(20))
+    ]
+    """What to scale on; of several metrics, the one that asks for most replicas counts."""
+    min_replicas: Count = 1
+    """Fewest replicas."""
+    max_replicas: Count = 10
+    """Most replicas; their GPUs must fit into the pool."""
+    scale_up: ScaleUp = ScaleUp()
+    scale_down: ScaleDown = ScaleDown()
+
+
+def autoscaler_findings(settings: Settings) -> Iterator[Finding]:
+    """Every fault of the autoscalers, but for their metrics."""
+    for index, service in enumerate(settings.services):
+        key = f"services[{index}]"
+        yield from _replicas(service, key)
+        yield from _scale_down_window(service, key, settings)
+        yield from _behavior(service, key, settings)
+
+
+def _replicas(service: Service, key: str) -> Iterator[Finding]:
+    low, high = service.autoscaler.min_replicas, service.autoscaler.max_replicas
+    if low > high:
+        yield Finding(
+            f"{key}.autoscaler.minReplicas is {low}, above maxReplicas ({high}): lower it or raise maxReplicas.",
+            (f"{key}.autoscaler.minReplicas", f"{key}.autoscaler.maxReplicas"),
+        )
+
+
+def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterator[Finding]:
+    if settings.cluster.autoscaling_api == "v2beta1":
+        window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
+        if service.startup_time and window < duration_seconds(service.startup_time):
+            yield Finding(
+                f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
+                f"window is always {window}s: pods would be taken away before those that replace them are Ready; set "
+                "autoscalingApi to v2, or lower startupTime by a faster start.",
+                (f"{key}.startupTime", "cluster.autoscalingApi"),
+            )
+        return
+    window = service.autoscaler.scale_down.stabilization_window_seconds
+    if service.startup_time and window < duration_seconds(service.startup_time):
+        window_key = f"{key}.autoscaler.scaleDown.stabilizationWindowSeconds"
+        yield Finding(
+            f"{window_key} is {window}, less than startupTime ({service.startup_time}): pods would be taken away "
+            "before those that replace them are Ready; raise it.",
+            (window_key, f"{key}.startupTime"),
+        )
+
+
+def _behavior(service: Service, key: str, settings: Settings) -> Iterator[Finding]:
+    if settings.cluster.autoscaling_api == "v2":
+        return
+    for name, alias in (("scale_up", "scaleUp"), ("scale_down", "scaleDown")):
+        if name in service.autoscaler.model_fields_set:
+            yield Finding(
+                f"{key}.autoscaler.{alias} can't be set with cluster.autoscalingApi v2beta1, which has no behavior: "
+                "remove it.",
+                (f"{key}.autoscaler.{alias}", "cluster.autoscalingApi"),
+            )

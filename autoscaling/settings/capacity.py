@@ -1,0 +1,224 @@
+"""Whether the services fit into the GPU node pool: their cards, CPUs and memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from autoscaling.ack.card_modes import CARD_MODES
+from autoscaling.ack.instance_types import InstanceType, find_instance_type, gpu_memory_mib
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.gpu_node_pool import GpuNodePool
+from autoscaling.settings.services import Service
+
+if TYPE_CHECKING:
+    from autoscaling.settings.stack import Settings
+
+_TYPES = "gpuNodePool.instanceTypes"
+_PER_NODE = "gpuNodePool.gpusPerNode"
+_CARD_MODE = "gpuNodePool.cardMode"
+_POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
+_POOL = (_TYPES, _PER_NODE, _CARD_MODE, *_POOL_SIZE)
+_UNITS = {"m": Decimal("0.001"), "Ki": Decimal(1) / 2**20, "Mi": Decimal(1) / 2**10, "Gi": Decimal(1)}
+_WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
+"""https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); it has some
+Blackwell cards, and no source names the models of the table's."""
+
+
+def capacity_findings(settings: Settings) -> Iterator[Finding]:
+    """Every fault and warning of what the services ask of the pool."""
+    pool = settings.gpu_node_pool
+    asked = [finding for index, service in enumerate(settings.services) for finding in _asked(service, index, pool)]
+    yield from asked or _cards_of_all(settings)
+    for index, service in enumerate(settings.services):
+        yield from _room(service, f"services[{index}]", pool)
+
+
+def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[Finding]:
+    wanted = CARD_MODES[pool.card_mode].asks_for
+    given = {str(type(service).model_fields[field].alias) for field in service.model_fields_set}
+    for alias in sorted({one for mode in CARD_MODES.values() for one in mode.asks_for}):
+        key = f"services[{index}].{alias}"
+        if alias in given and alias not in wanted:
+            yield Finding(
+                f"{key} can't be set with {_CARD_MODE} {pool.card_mode}, where a pod asks by {' and '.join(wanted)}: "
+                "remove it.",
+                (key, _CARD_MODE),
+            )
+        elif alias in wanted and alias not in given and alias != "gpus":
+            yield Finding(f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it.", (key, _CARD_MODE))
+
+
+def _cards_of_all(settings: Settings) -> Iterator[Finding]:
+    pool = settings.gpu_node_pool
+    per_node = pool.node_gpus
+    if pool.card_mode == "mig":
+        yield Finding(
+            f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether "
+            "the services fit the pool is not checked.",
+            (_CARD_MODE,),
+            "warning",
+        )
+        yield from _without_mig(pool)
+        return
+    if per_node is None:
+        return
+    if pool.card_mode == "exclusive":
+        yield from _whole_cards(settings, per_node)
+    else:
+        yield from _shared_cards(settings, per_node)
+
+
+def _without_mig(pool: GpuNodePool) -> Iterator[Finding]:
+    for name in pool.instance_types:
+        row = find_instance_type(name)
+        if row and not _WITH_MIG.search(row.gpu_model):
+            yield Finding(
+                f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: "
+                "choose a type with A30, A100, H20 or newer, or another cardMode.",
+                (_CARD_MODE, _TYPES),
+                "warning",
+            )
+
+
+def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
+    read = (_TYPES, _PER_NODE)
+    too_large = [index for index, service in enumerate(settings.services) if service.gpus > per_node]
+    for index in too_large:
+        gpus = settings.services[index].gpus
+        yield Finding(
+            f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it.",
+            (*read, f"services[{index}].gpus"),
+        )
+    nodes = settings.gpu_node_pool.max_nodes
+    if too_large or nodes is None:
+        return
+    needed = sum(service.autoscaler.max_replicas * service.gpus for service in settings.services)
+    if needed > nodes * per_node:
+        yield Finding(
+            f"services can ask for {needed} GPUs (the sum of maxReplicas x gpus), but gpuNodePool offers at most "
+            f"{nodes * per_node} ({nodes} nodes x {per_node}): raise the pool or lower maxReplicas.",
+            (*read, *_POOL_SIZE, *_demand(settings.services, "gpus")),
+        )
+        return
+    for index, service in enumerate(settings.services):
+        most = nodes * (per_node // service.gpus)
+        if service.autoscaler.max_replicas > most:
+            yield _too_many(
+                index,
+                service,
+                f"gpus is {service.gpus} and a pod has all its GPUs on one node: {nodes} nodes x {per_node} GPUs take "
+                f"{most}",
+                (*read, *_POOL_SIZE, f"services[{index}].gpus"),
+            )
+
+
+def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
+    pool = settings.gpu_node_pool
+    mib = gpu_memory_mib(pool.instance_types)
+    card = mib // 1024 if mib else None
+    read = (_TYPES, _PER_NODE, _CARD_MODE)
+    for index, service in enumerate(settings.services):
+        if card and (service.gpu_memory_gib or 0) > card:
+            yield Finding(
+                f"services[{index}].gpuMemoryGiB is {service.gpu_memory_gib}, but a card of the pool has {card} GiB: "
+                "lower it.",
+                (*read, f"services[{index}].gpuMemoryGiB"),
+            )
+            return
+    nodes = pool.max_nodes
+    if nodes is None:
+        return
+    for alias, field, unit, have in (
+        ("gpuMemoryGiB", "gpu_memory_gib", "GiB", card),
+        ("gpuCorePercent", "gpu_core_percent", "percent", 100),
+    ):
+        needed = sum(service.autoscaler.max_replicas * (getattr(service, field) or 0) for service in settings.services)
+        if have and needed > nodes * per_node * have:
+            yield Finding(
+                f"services can ask for {needed} {unit} of GPUs (the sum of maxReplicas x {alias}), but gpuNodePool "
+                f"offers at most {nodes * per_node * have} ({nodes} nodes x {per_node} cards x {have}): raise the pool "
+                "or lower maxReplicas.",
+                (*read, *_POOL_SIZE, *_demand(settings.services, alias)),
+            )
+            continue
+        for index, service in enumerate(settings.services):
+            asked = getattr(service, field)
+            most = nodes * per_node * (have // asked) if have and asked else None
+            if most is not None and service.autoscaler.max_replicas > most:
+                yield _too_many(
+                    index,
+                    service,
+                    f"{alias} is {asked} and a pod has its share on one card: {nodes} nodes x {per_node} cards x "
+                    f"{have} {unit} take {most}",
+                    (*read, *_POOL_SIZE, f"services[{index}].{alias}"),
+                )
+
+
+def _too_many(index: int, service: Service, why: str, keys: tuple[str, ...]) -> Finding:
+    key = f"services[{index}].autoscaler.maxReplicas"
+    return Finding(
+        f"{key} is {service.autoscaler.max_replicas}, but {why}: raise the pool or lower maxReplicas.", (*keys, key)
+    )
+
+
+def _demand(services: Sequence[Service], alias: str) -> list[str]:
+    return [f"services[{index}].{key}" for index in range(len(services)) for key in (alias, "autoscaler.maxReplicas")]
+
+
+def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
+    rows = [find_instance_type(name) for name in pool.instance_types]
+    pods, nodes, most = _pods_of_a_node(service, pool), pool.max_nodes, service.autoscaler.max_replicas
+    for name, text in service.requests.items():
+        offers = [_offer(name, row) for row in rows if row]
+        asked = _amount(text)
+        if len(offers) < len(rows) or not all(offers) or not asked:
+            continue
+        least, largest = min(offers), max(offers)
+        unit = "vCPUs" if name == "cpu" else "GiB"
+        keys = (f"{key}.{name}", *_POOL)
+        if asked > largest:
+            yield Finding(f"{key}.{name} is {text}, but a node of the pool has {largest:f} {unit}: lower it.", keys)
+        elif pods and nodes and nodes * int(largest // asked) < min(most, nodes * pods):
+            held = int(largest // asked)
+            yield Finding(
+                f"{key}.{name} is {text}: of such pods a node of the pool holds {held} ({largest:f} {unit}), and "
+                f"{nodes} nodes hold {nodes * held}, fewer than maxReplicas ({most}): lower {name} or maxReplicas, or "
+                "raise the pool.",
+                (*keys, f"{key}.autoscaler.maxReplicas", *_cards(key)),
+            )
+        elif pods and asked * pods > least:
+            yield Finding(
+                f"{key}.{name} is {text}, and {pods} pods, as many as the GPUs of a node take, ask for "
+                f"{asked * pods:f} {unit} of a node's {least:f}: GPUs stay unused; lower it.",
+                (*keys, *_cards(key)),
+                "warning",
+            )
+
+
+def _cards(key: str) -> list[str]:
+    return [f"{key}.gpus", f"{key}.gpuMemoryGiB"]
+
+
+def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:
+    """How many its GPUs take; None where that is not known."""
+    cards = pool.node_gpus
+    if cards is None or pool.card_mode == "mig":
+        return None
+    if pool.card_mode == "exclusive":
+        return cards // service.gpus
+    card = gpu_memory_mib(pool.instance_types)
+    return cards * (card // 1024 // service.gpu_memory_gib) if card and service.gpu_memory_gib else None
+
+
+def _offer(name: str, row: InstanceType) -> Decimal:
+    """CPUs or GiB of a node, of which the system keeps some; 0 where they are not known."""
+    return Decimal(str(row.vcpus if name == "cpu" else row.memory_gib)).normalize()
+
+
+def _amount(text: str) -> Decimal:
+    """CPUs or GiB that a quantity of the settings stands for."""
+    unit = next((one for one in _UNITS if text.endswith(one)), "")
+    return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, Decimal(1))

@@ -1,0 +1,331 @@
+"""The pool of GPU nodes: what may be set on it, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from autoscaling.ack.card_modes import CardModeName
+from autoscaling.ack.instance_types import find_instance_type, has_gpus
+from autoscaling.ack.placeholders import PLACEHOLDERS_NAMESPACE, placeholder_limits, placeholders_name
+from autoscaling.ack.taints import keeping_off, written
+from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
+from autoscaling.settings.field_types import (
+    Amount,
+    Count,
+    Form,
+    Identifier,
+    InstanceTypeName,
+    Int,
+    Model,
+    Name,
+    NodeCount,
+    VSwitchId,
+)
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.wording import nearest
+
+if TYPE_CHECKING:
+    from autoscaling.settings.stack import Settings
+
+_TYPES = "gpuNodePool.instanceTypes"
+_TAINTS = "gpuNodePool.taints"
+_LIMITS = "gpuNodePool.spot.hourlyPriceLimits"
+_WARM = "gpuNodePool.warmGpus"
+_PER_NODE = "gpuNodePool.gpusPerNode"
+_SIZE = "gpuNodePool.size"
+_MOST = "gpuNodePool.autoscaling.max"
+_CARD_MODE = "gpuNodePool.cardMode"
+_POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
+_PRICES = "budget.hourlyPrices"
+_LABELS = "metricsAdapter.labels"
+_LONGEST_NAME = 63
+"""Of the value of a label, which has the name too."""
+
+_DRIVER_VERSION = Form(r"[0-9]{3}(\.[0-9]{1,3}){1,2}", "a driver version looks like 550.144.03")
+_TAINT_KEY = Form(
+    r"((?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    "the key of a taint looks like gpu or example.com/gpu",
+)
+_LABEL_VALUE = Form(
+    r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?",
+    "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, are expected",
+)
+
+
+class PoolLimits(Model):
+    """Between how many nodes the pool's autoscaler moves."""
+
+    min: Annotated[Int, Field(ge=0, le=1000)] = 0
+    """Fewest nodes."""
+    max: Annotated[NodeCount, Field(examples=[1])]
+    """Most nodes."""
+
+
+class SystemDisk(Model):
+    """System disk of each node."""
+
+    category: Literal["cloud_efficiency", "cloud_ssd", "cloud_essd", "cloud_auto"] = "cloud_essd"
+    """Kind of disk."""
+    size_gib: Annotated[Int, Field(ge=40, le=500, alias="sizeGiB")] = 120
+    """Size of the disk."""
+
+
+class Taint(Model):
+    """What keeps pods without a toleration off the nodes."""
+
+    key: Annotated[str, _TAINT_KEY, Field(examples=["gpu"])]
+    """Key of the taint."""
+    value: Annotated[str, _LABEL_VALUE] = ""
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    """What happens to pods that do not tolerate it."""
+
+
+class Spot(Model):
+    """Spot instances: cheaper, and taken back by ECS with a warning of five minutes."""
+
+    hourly_price_limits: dict[InstanceTypeName, Amount] = {}
+    """Most that a node of an instance type may cost an hour, in the account's currency; without one the market's
+    price, up to that of a pay-as-you-go instance."""
+
+
+class GpuNodePool(Model):
+    """The pool of GPU nodes: a fixed size, or limits for its autoscaler."""
+
+    name: Name = "gpu"
+    """Name of the pool."""
+    instance_types: Annotated[
+        list[InstanceTypeName], Field(min_length=1, max_length=10, examples=[["ecs.gn6i-c4g1.xlarge"]])
+    ]
+    """GPU instance types, all with the same number of GPUs; at most 10."""
+    vswitch_ids: Annotated[list[VSwitchId] | None, Field(min_length=1)] = None
+    """vSwitches of the nodes; by default the cluster's own."""
+    size: NodeCount | None = None
+    """A fixed number of nodes, instead of `autoscaling`."""
+    autoscaling: PoolLimits | None = None
+    """Limits for the pool's autoscaler, instead of `size`."""
+    gpus_per_node: Count | None = None
+    """For an instance type that the table of instance types lacks."""
+    card_mode: CardModeName = "exclusive"
+    """Whole cards for each pod, a part of a card's memory (`cgpu`; `share` without isolation) and of its computing
+    power too (`core_mem`), or MIG instances."""
+    system_disk: SystemDisk = SystemDisk()
+    taints: list[Taint] = []
+    """Taints of the nodes; the services' pods tolerate them."""
+    driver_version: Annotated[str, _DRIVER_VERSION] | None = None
+    """NVIDIA driver of the nodes, such as 550.144.03; by default ACK's own for the instance type."""
+    key_name: Identifier | None = None
+    """SSH key pair of the nodes; by default none, and nobody can log in."""
+    spot: Spot | None = None
+    """Spot instances, such as `{}` for the market's price; by default pay-as-you-go."""
+    warm_gpus: Annotated[Int, Field(ge=0, le=1000)] = 0
+    """GPUs that are kept ready by low-priority placeholder pods, which real replicas push out; they cost as much as
+    used ones."""
+    adopted: bool = False
+    """Whether the pool existed before the stack, as `make adopt` writes; it stays when the stack is destroyed."""
+    retain_on_delete: bool = False
+    """Whether the pool stays when the stack is destroyed."""
+
+    @property
+    def node_gpus(self) -> int | None:
+        """GPUs of each node; None where the instance types don't agree on a number, or the table lacks one."""
+        if self.gpus_per_node is not None:
+            return self.gpus_per_node
+        rows = [find_instance_type(name) for name in self.instance_types]
+        counts = {row.gpus if row else 0 for row in rows}
+        count = counts.pop() if len(counts) == 1 else 0
+        return int(count) if count >= 1 else None
+
+    @property
+    def max_nodes(self) -> int | None:
+        """The largest number of nodes; None where the settings contradict each other."""
+        if (self.size is None) == (self.autoscaling is None):
+            return None
+        return self.autoscaling.max if self.autoscaling else self.size
+
+
+def pool_findings(settings: Settings) -> Iterator[Finding]:
+    """Every fault and warning of the pool."""
+    pool = settings.gpu_node_pool
+    yield from _pool_size(pool)
+    yield from _instance_types(pool)
+    yield from _zones(pool)
+    yield from _taints(settings)
+    yield from _spot(pool)
+    if pool.warm_gpus:
+        faults = [*_warm(pool), *_name_of_placeholders(settings)]
+        yield from faults or [_cost_of_warmth(settings)]
+
+
+def _pool_size(pool: GpuNodePool) -> Iterator[Finding]:
+    if (pool.size is None) == (pool.autoscaling is None):
+        yield Finding("gpuNodePool: set exactly one of size (fixed) and autoscaling ({min, max}).", _POOL_SIZE)
+    limits = pool.autoscaling
+    if limits and limits.min > limits.max:
+        yield Finding(
+            f"gpuNodePool.autoscaling.min is {limits.min}, above max ({limits.max}): lower it or raise max.",
+            ("gpuNodePool.autoscaling.min", "gpuNodePool.autoscaling.max"),
+        )
+
+
+def _instance_types(pool: GpuNodePool) -> Iterator[Finding]:
+    rows = [find_instance_type(name) for name in pool.instance_types]
+    for name, row in zip(pool.instance_types, rows, strict=True):
+        if row is None:
+            yield from _unknown_type(name, pool)
+        elif row and not row.usable_on_ack:
+            yield Finding(f"{_TYPES} has {name}, which ACK does not support: choose a type without -tee.", (_TYPES,))
+        elif row and row.gpus < 1:
+            yield Finding(
+                f"{_TYPES} has {name} with a slice of a GPU ({row.gpus:g}), and a pod asks for whole GPUs: choose a "
+                "type with at least one.",
+                (_TYPES,),
+            )
+        elif row and row.gpus_documented and pool.gpus_per_node not in (None, row.gpus):
+            yield Finding(
+                f"{_PER_NODE} is {pool.gpus_per_node}, but {name} has {row.gpus:g}: remove it, it is for types that "
+                "the table lacks.",
+                (_TYPES, _PER_NODE),
+            )
+    counts = {row.gpus for row in rows if row and row.gpus >= 1}
+    if len(counts) > 1 and pool.gpus_per_node is None:
+        yield Finding(
+            f"{_TYPES} mixes types with different numbers of GPUs ({', '.join(f'{one:g}' for one in sorted(counts))}): "
+            "use types with the same number.",
+            (_TYPES,),
+        )
+
+
+def _unknown_type(name: str, pool: GpuNodePool) -> Iterator[Finding]:
+    if not has_gpus(name):
+        yield Finding(f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...).", (_TYPES,))
+    elif pool.gpus_per_node is None:
+        yield Finding(
+            f"{_TYPES} has {name}, which is not in the table of GPU instance types, so that its GPUs can't be counted: "
+            f"set {_PER_NODE}.",
+            (_TYPES, _PER_NODE),
+            "warning",
+        )
+
+
+def _zones(pool: GpuNodePool) -> Iterator[Finding]:
+    if len(pool.instance_types) == 1 and pool.vswitch_ids and len(pool.vswitch_ids) == 1:
+        yield Finding(
+            f"gpuNodePool has one type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}): where it is "
+            "sold out, no node comes; add a type or a vSwitch of another zone.",
+            (_TYPES, "gpuNodePool.vswitchIds"),
+            "warning",
+        )
+
+
+def _name_of_placeholders(settings: Settings) -> Iterator[Finding]:
+    name = placeholders_name(settings.gpu_node_pool.name)
+    if len(name) > _LONGEST_NAME:
+        yield Finding(
+            f"gpuNodePool.name has {len(settings.gpu_node_pool.name)} characters, and the placeholders of {_WARM} are "
+            f"named {name}, of at most {_LONGEST_NAME}: shorten it.",
+            ("gpuNodePool.name", _WARM),
+        )
+    for index, service in enumerate(settings.services):
+        if (service.namespace, service.object_name) == (PLACEHOLDERS_NAMESPACE, name):
+            yield Finding(
+                f"services[{index}].name is {service.name}, and the placeholders of {_WARM} are Deployment "
+                f"{PLACEHOLDERS_NAMESPACE}/{name} already: give the service or the pool another name.",
+                (f"services[{index}].name", f"services[{index}].namespace", "gpuNodePool.name", _WARM),
+            )
+
+
+def _taints(settings: Settings) -> Iterator[Finding]:
+    taints = settings.gpu_node_pool.taints
+    for (key, effect), times in Counter((one.key, one.effect) for one in taints).items():
+        if times > 1:
+            yield Finding(
+                f"{_TAINTS} has {key} with the effect {effect} {times} times, and a node can have it once: leave one.",
+                (_TAINTS,),
+            )
+    # Of another exporter nobody knows here what it tolerates.
+    off = keeping_off(taints) if settings.metrics_adapter.labels == "ack" else []
+    if off:
+        yield Finding(
+            f"{_TAINTS} has {', '.join(map(written, off))}, which can keep ACK's GPU exporter off the nodes, and then "
+            f"no HPA reads a GPU metric: once Prometheus runs, add the toleration (kubectl edit daemonset -n "
+            f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); make verify says whether it is missing, and how to add it.",
+            (_TAINTS, _LABELS),
+            "warning",
+        )
+
+
+def _spot(pool: GpuNodePool) -> Iterator[Finding]:
+    limits = pool.spot.hourly_price_limits if pool.spot else {}
+    if not limits:
+        return
+    unlimited = [name for name in pool.instance_types if name not in limits]
+    strangers = [name for name in limits if name not in pool.instance_types]
+    for name in strangers:
+        yield Finding(
+            f"{_LIMITS} has {name}, which {_TYPES} has not: "
+            + (nearest(name, unlimited) if unlimited else "remove it."),
+            (f"{_LIMITS}.{name}", _TYPES),
+        )
+    if unlimited and not strangers:
+        yield Finding(
+            f"{_LIMITS} has no limit of {', '.join(unlimited)}: add it, or remove all limits, for the market's price.",
+            (_LIMITS, _TYPES),
+        )
+
+
+def _warm(pool: GpuNodePool) -> Iterator[Finding]:
+    if pool.size is not None:
+        yield Finding(
+            f"{_WARM} is {pool.warm_gpus}, and {_SIZE} keeps all nodes at any time: remove it, or set autoscaling "
+            "instead of size.",
+            (_WARM, _SIZE),
+        )
+        return
+    if pool.card_mode == "mig":
+        yield Finding(
+            f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} mig no pod asks for a whole GPU: remove it.",
+            (_WARM, _CARD_MODE),
+        )
+        return
+    if placeholder_limits(pool.card_mode, pool.instance_types) is None:
+        yield Finding(
+            f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} {pool.card_mode} a placeholder asks for the memory of "
+            f"a whole GPU, which the table of instance types lacks for {' or '.join(pool.instance_types)}: remove it, "
+            "or choose other types.",
+            (_WARM, _CARD_MODE, _TYPES),
+        )
+        return
+    nodes, per_node = pool.max_nodes, pool.node_gpus
+    if nodes is not None and per_node is not None and pool.warm_gpus > nodes * per_node:
+        yield Finding(
+            f"{_WARM} is {pool.warm_gpus}, but gpuNodePool has at most {nodes * per_node} GPUs ({nodes} nodes x "
+            f"{per_node}): lower it or raise the pool.",
+            (_WARM, _MOST, _TYPES, _PER_NODE),
+        )
+
+
+def _cost_of_warmth(settings: Settings) -> Finding:
+    pool, prices = settings.gpu_node_pool, settings.budget.hourly_prices
+    per_node = pool.node_gpus
+    price = max((prices[name] for name in pool.instance_types if name in prices), default=None)
+    if per_node is None:
+        cost = f"on how many nodes is not known without {_PER_NODE}"
+    else:
+        nodes = -(-pool.warm_gpus // per_node)
+        cost = f"at least {nodes} node{'' if nodes == 1 else 's'} at any time"
+        if price is None:
+            cost += f", at a price that is not known without {_PRICES}"
+        else:
+            cost += f", {nodes * price:f} an hour ({nodes} x {price:f})"
+    return Finding(
+        f"{_WARM} keeps {pool.warm_gpus} GPU{'' if pool.warm_gpus == 1 else 's'} running with nothing on "
+        f"{'it' if pool.warm_gpus == 1 else 'them'}, for replicas that start without waiting for a node: {cost}.",
+        (_WARM, _TYPES, _PER_NODE, _PRICES),
+        "warning",
+    )

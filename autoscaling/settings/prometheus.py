@@ -1,0 +1,114 @@
+"""Managed Prometheus: what may be set on it, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, SecretStr
+
+from autoscaling.settings.field_types import Duration, Form, Model, Text
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.model_keys import within
+
+if TYPE_CHECKING:
+    from autoscaling.settings.stack import Settings
+
+_KEY = "prometheus.auth"
+_TAKES: Mapping[str, Collection[str]] = {
+    "none": (),
+    "token": ("token",),
+    "basic": ("accessKeyId", "accessKeySecret"),
+}
+_SCRAPE_INTERVAL = Duration("a duration such as 15s or 1m, from 1s to 10m, is expected", 1, 10 * 60)
+_HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
+
+
+def _header_part(value: SecretStr) -> SecretStr:
+    _HEADER_PART.matched(value.get_secret_value())
+    return value
+
+
+Secret = Annotated[SecretStr, AfterValidator(_header_part)]
+"""Encrypted in the stack's file, and no part of any message."""
+
+
+class PrometheusAuth(Model):
+    """How the adapter authenticates: an instance of V1 takes a token or nothing, one of V2 needs an AccessKey."""
+
+    type: Literal["none", "token", "basic"] = "none"
+    """`token` for an instance of V1 for which one was generated, `basic` for one of V2."""
+    token: Secret | None = None
+    """The instance's token; encrypted, by `pulumi config set --secret --path prometheus.auth.token`."""
+    access_key_id: Text | None = None
+    """AccessKey ID of a RAM user with the policy `AliyunPrometheusMetricReadAccess`."""
+    access_key_secret: Secret | None = None
+    """Its AccessKey secret; encrypted, by `pulumi config set --secret --path prometheus.auth.accessKeySecret`."""
+
+    @property
+    def authorization(self) -> str | None:
+        """Value of the HTTP header `Authorization`, a secret; None where there is none to send."""
+        if self.type == "token" and self.token:
+            return self.token.get_secret_value()
+        if self.type == "basic" and self.access_key_id and self.access_key_secret:
+            pair = f"{self.access_key_id}:{self.access_key_secret.get_secret_value()}"
+            return f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return None
+
+
+class Prometheus(Model):
+    """Who owns the cluster's Managed Prometheus."""
+
+    managed_by: Literal["instance", "addon", "existing"] = "instance"
+    """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
+    scrape_interval: Annotated[str, _SCRAPE_INTERVAL] = "30s"
+    """How often it reads the GPU exporter; the adapter must look for series half as often, or less."""
+    auth: PrometheusAuth = PrometheusAuth()
+
+
+def prometheus_findings(settings: Settings) -> Iterator[Finding]:
+    """Every credential that is missing, or that nothing takes."""
+    auth = settings.prometheus.auth
+    takes, given = _TAKES[auth.type], _given(auth)
+    for name in takes:
+        if name not in given:
+            yield Finding(
+                f"{_KEY}.{name} is missing, which {_KEY}.type {auth.type} needs: `{_command(name)}`.",
+                (f"{_KEY}.{name}", f"{_KEY}.type"),
+                shows_no_value=True,
+            )
+    for name in given:
+        if name not in takes:
+            other = next(kind for kind, names in _TAKES.items() if name in names)
+            yield Finding(
+                f"{_KEY}.{name} is set, and {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
+                (f"{_KEY}.{name}", f"{_KEY}.type"),
+                shows_no_value=True,
+            )
+
+
+def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Finding]:
+    """Every secret that stands in the stack's file as it is.
+
+    Args:
+        settings: of the stack.
+        encrypted: keys with an encrypted value in them.
+    """
+    for name, value in _given(settings.prometheus.auth).items():
+        if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", one) for one in encrypted):
+            yield Finding(
+                f"{_KEY}.{name} is in plain text in the stack's file: remove it there, and `{_command(name)}`.",
+                (f"{_KEY}.{name}",),
+                shows_no_value=True,
+            )
+
+
+def _given(auth: PrometheusAuth) -> dict[str, object]:
+    values = {str(field.alias): getattr(auth, name) for name, field in PrometheusAuth.model_fields.items()}
+    return {name: value for name, value in values.items() if name != "type" and value is not None}
+
+
+def _command(name: str) -> str:
+    secret = "" if name == "accessKeyId" else "--secret "
+    return f"pulumi config set {secret}--path {_KEY}.{name}"

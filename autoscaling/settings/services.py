@@ -1,0 +1,220 @@
+"""The inference services: what may be set on them, and everything that can be wrong with them.
+
+What they ask of the node pool is in `capacity`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from autoscaling.settings.autoscaler import Autoscaler
+from autoscaling.settings.field_types import (
+    DATE_TEXT,
+    Count,
+    Duration,
+    Form,
+    Int,
+    Model,
+    Name,
+    Text,
+    UrlPath,
+    duration_seconds,
+)
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.model_keys import within
+
+if TYPE_CHECKING:
+    from autoscaling.settings.stack import Settings
+
+SERVICE_SUFFIX = "-svc"
+"""A service's Kubernetes Service is named as in the guide: `<name>-svc`."""
+
+_UNPRIVILEGED_PORTS = 1024
+
+_LONGEST_SERVICE_NAME = 63 - len(SERVICE_SUFFIX)
+_SERVICE_NAME = Form(
+    rf"[a-z]([-a-z0-9]{{0,{_LONGEST_SERVICE_NAME - 2}}}[a-z0-9])?",
+    f"the Service <name>{SERVICE_SUFFIX} needs a name that starts with a letter and has at most "
+    f"{_LONGEST_SERVICE_NAME} characters before {SERVICE_SUFFIX}",
+)
+_SECRET_NAME = Form(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    "the name of a Secret has at most 253 lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+)
+_IMAGE = Form(r"(?!<)[!-~]+", "the name of an image has no white space, such as registry.example.com/model:1")
+_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb(\+me)?", "a MIG profile looks like 1g.10gb or 1g.10gb+me")
+_STARTUP_TIME = Duration("a duration such as 90s or 5m, of at most 60m, is expected", 0, 60 * 60)
+_DRAIN_TIME = Duration("a duration such as 5s or 1m, of at most 10m, is expected", 0, 10 * 60)
+_VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "an environment variable has letters, digits and '_', such as MODEL_NAME")
+_CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "a number of CPUs such as 2, 0.5 or 500m is expected")
+_MEMORY = Form(r"[0-9]{1,9}(Ki|Mi|Gi)", "an amount of memory such as 512Mi or 4Gi is expected")
+_ANSWER = Form(rf"(?!<|{DATE_TEXT})[\s\S]*", "a text is expected that is filled in")
+
+
+def _number_as_text(value: object) -> object:
+    # YAML reads 2 and 0.5 as numbers.
+    return value if isinstance(value, bool) or not isinstance(value, int | float) else f"{value:g}"
+
+
+Cpu = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    _CPU,
+    WithJsonSchema({"type": ["string", "number"], "pattern": f"^({_CPU.pattern})$"}),
+]
+Port = Annotated[Int, Field(ge=1, le=65535)]
+
+
+class Probe(Model):
+    """A request by which `verify` sees that the service works."""
+
+    path: UrlPath = "/predict?query=Music"
+    """Path of the request by which `make verify` sees that the service works."""
+    answer: Annotated[str, _ANSWER] = "PlayMusic"
+    """What it answers, in full; empty: anything, with the status 200."""
+
+
+class Service(Model):
+    """An inference service: Deployment, Service of type LoadBalancer, and HPA."""
+
+    name: Annotated[Name, _SERVICE_NAME, Field(examples=["service"])]
+    """Name of the Deployment; the Service is `<name>-svc`."""
+    formerly: Annotated[Name, _SERVICE_NAME] | None = None
+    """The service's first name, where `name` is another since: its objects keep that one, for Kubernetes renames
+    none."""
+    namespace: Name = "default"
+    """Namespace of the service."""
+    image: Annotated[Text, _IMAGE, Field(examples=["image"])]
+    """Image of the container."""
+    container_name: Name = "server"
+    """Name of the container."""
+    container_port: Port = 80
+    """Where the container listens."""
+    port: Port = 80
+    """Where the load balancer listens."""
+    gpus: Count = 1
+    """Whole GPUs of each pod; with `cardMode: mig`, MIG instances."""
+    gpu_memory_gib: Annotated[Count | None, Field(alias="gpuMemoryGiB")] = None
+    """GiB of a shared card's memory for each pod; with `cgpu`, `share` and `core_mem`."""
+    gpu_core_percent: Annotated[Int, Field(ge=1, le=100)] | None = None
+    """Percent of a shared card's computing power for each pod; with `core_mem`."""
+    mig_profile: Annotated[str, _MIG_PROFILE] | None = None
+    """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
+    startup_time: Annotated[str, _STARTUP_TIME] | None = None
+    """How long a pod takes to become Ready, such as 90s; no scale-down window may be shorter."""
+    args: list[str] = []
+    """Arguments of the container; by default those of its image."""
+    env: dict[Annotated[str, _VARIABLE], str] = {}
+    """Environment of the container, in plain text."""
+    env_from: list[Annotated[str, _SECRET_NAME]] = []
+    """Kubernetes Secrets of the namespace whose keys become environment variables: for what is secret."""
+    cpu: Cpu = "1"
+    """CPUs that each pod asks for, such as 2 or 500m."""
+    memory: Annotated[str, _MEMORY] = "2Gi"
+    """Memory that each pod asks for, such as 512Mi or 4Gi."""
+    load_balancer: Literal["internet", "intranet"] = "internet"
+    """Whether the load balancer has a public address, or one of the VPC only; a change makes another load balancer,
+    with another address."""
+    health_path: UrlPath | None = None
+    """Path that answers 200 when a pod can serve; by default a pod is Ready when its port is open, and none is
+    restarted because it hangs."""
+    drain_time: Annotated[str, _DRAIN_TIME] = "5s"
+    """How long a pod still serves after it was asked to end, while the load balancer takes it out; `0s`: not at
+    all."""
+    run_as_non_root: bool = False
+    """Whether Kubernetes refuses an image that runs as root."""
+    probe: Probe = Probe()
+    autoscaler: Autoscaler = Autoscaler()
+    adopted: bool = False
+    """Whether Deployment, Service and HPA existed before the stack, as `make adopt` writes. They stay when the stack is
+    destroyed, and the stack takes over their fields. Their pods get only what is set here: probes, requests and a
+    security context by default would restart them."""
+    retain_on_delete: bool = False
+    """Whether Deployment, Service and HPA stay when the stack is destroyed."""
+
+    @property
+    def requests(self) -> dict[str, str]:
+        """What the scheduler counts of each pod besides GPUs."""
+        return {name: getattr(self, name) for name in ("cpu", "memory") if self._is_asked(name)}
+
+    @property
+    def drain_seconds(self) -> int:
+        """How long a pod still serves after it was asked to end."""
+        return duration_seconds(self.drain_time) if self._is_asked("drain_time") else 0
+
+    def _is_asked(self, field: str) -> bool:
+        return not self.adopted or field in self.model_fields_set
+
+    @property
+    def object_name(self) -> str:
+        """Name of the service's Kubernetes objects."""
+        return self.formerly or self.name
+
+    @property
+    def autoscaler_name(self) -> str:
+        """Name of the HPA."""
+        return self.autoscaler.name or f"{self.object_name}-hpa"
+
+    @property
+    def resource_name(self) -> str:
+        """Name of the service's components in the stack: no two services of a stack share one."""
+        return self.object_name if self.namespace == "default" else f"{self.namespace}/{self.object_name}"
+
+
+def service_findings(settings: Settings) -> Iterator[Finding]:
+    """Every fault and warning of the services, but for their autoscalers and what they ask of the pool."""
+    yield from _unique_names(settings)
+    for index, service in enumerate(settings.services):
+        key = f"services[{index}]"
+        if service.run_as_non_root and service.container_port < _UNPRIVILEGED_PORTS:
+            yield Finding(
+                f"{key}.runAsNonRoot is true, and containerPort is {service.container_port}: below "
+                f"{_UNPRIVILEGED_PORTS} most container runtimes let only root listen; let the image listen above.",
+                (f"{key}.runAsNonRoot", f"{key}.containerPort"),
+                "warning",
+            )
+
+
+def secrets_in_the_environment(settings: Settings, encrypted: Collection[str]) -> Iterator[Finding]:
+    """Every encrypted value that would be plain text in the cluster.
+
+    Args:
+        settings: of the stack.
+        encrypted: keys with an encrypted value in them.
+    """
+    for index, service in enumerate(settings.services):
+        keys = {f"services[{index}].env.{name}": "env" for name in service.env}
+        keys |= {f"services[{index}].args[{position}]": "args" for position in range(len(service.args))}
+        for key, where in keys.items():
+            if any(within(key, one) for one in encrypted):
+                yield Finding(
+                    f"{key} is encrypted, and what is in {where} is plain text in the cluster: put it into a "
+                    f"Kubernetes Secret, and the name of that into services[{index}].envFrom.",
+                    # However little is known of the value, it must not stand there.
+                    (),
+                )
+
+
+def _unique_names(settings: Settings) -> Iterator[Finding]:
+    services: dict[str, list[str]] = defaultdict(list)
+    autoscalers: dict[str, list[str]] = defaultdict(list)
+    for index, service in enumerate(settings.services):
+        for name in {service.name, service.object_name}:
+            services[f"{service.namespace}/{name}"].append(f"services[{index}]")
+        autoscalers[f"{service.namespace}/{service.autoscaler_name}"].append(f"services[{index}]")
+    formerly = {f"{one.namespace}/{one.formerly}" for one in settings.services if one.formerly}
+    for what, names, keys in (
+        ("services", services, ("namespace", "name", "formerly")),
+        ("autoscalers", autoscalers, ("namespace", "name", "formerly", "autoscaler.name")),
+    ):
+        for name, where in names.items():
+            if len(where) > 1:
+                are = "are or were" if what == "services" and name in formerly else "are"
+                yield Finding(
+                    f"services: {len(where)} {what} {are} named {name} ({', '.join(where)}): give each its own name.",
+                    tuple(f"{one}.{key}" for one in where for key in keys),
+                )

@@ -1,0 +1,99 @@
+"""All that a stack can set, and everything that can be wrong with it, section by section.
+
+Each default stands in these models and nowhere else. The docstring of a field, or else of its model, is its
+description in README.md and Pulumi.yaml: `make docs`. The models check one value at a time; the `findings` of a section
+check what must hold between values. The example of a required field is also its stand-in where the user's value is
+wrong, so that the rest can still be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from autoscaling.metrics.adapter_rules import Rule, RuleSet
+from autoscaling.settings.autoscaler import autoscaler_findings
+from autoscaling.settings.autoscaler_metrics import metric_findings
+from autoscaling.settings.budget import Budget, budget_findings
+from autoscaling.settings.capacity import capacity_findings
+from autoscaling.settings.cluster import Cluster, cluster_findings
+from autoscaling.settings.field_types import Duration, Form, Model, Text
+from autoscaling.settings.findings import Finding
+from autoscaling.settings.gpu_node_pool import GpuNodePool, pool_findings
+from autoscaling.settings.metrics_adapter import MetricsAdapter, adapter_findings
+from autoscaling.settings.prometheus import Prometheus, prometheus_findings
+from autoscaling.settings.services import Service, service_findings
+
+Region = Literal[
+    "ap-northeast-1", "ap-northeast-2", "ap-southeast-1", "ap-southeast-3", "ap-southeast-5",
+    "ap-southeast-6", "ap-southeast-7", "cn-beijing", "cn-chengdu", "cn-guangzhou", "cn-hangzhou",
+    "cn-hangzhou-finance", "cn-heyuan", "cn-hongkong", "cn-huhehaote", "cn-north-2-gov-1", "cn-qingdao",
+    "cn-shanghai", "cn-shanghai-finance-1", "cn-shenzhen", "cn-shenzhen-finance-1", "cn-wulanchabu",
+    "cn-zhangjiakou", "eu-central-1", "eu-west-1", "me-central-1", "us-east-1", "us-west-1",
+]  # fmt: skip
+"""Regions with both ACK and Managed Prometheus, from their pages of supported regions (2024-11 to 2026-10)."""
+
+_WAIT = Duration("a duration such as 90s or 5m, of at most 60m, is expected; 0s is not to wait", 0, 60 * 60)
+_STACK = Form(
+    r"(?!<)[-A-Za-z0-9_.]+(/[-A-Za-z0-9_.]+){0,2}", "the name of a stack looks like organization/ackgpu/platform"
+)
+
+
+class Settings(Model):
+    """All that a stack can set, under the namespace of the project."""
+
+    region: Annotated[Region, Field(examples=["cn-hangzhou"])]
+    """Region of the cluster, such as cn-hangzhou."""
+    cluster: Annotated[Cluster, Field(examples=[{"id": "c0"}])]
+    gpu_node_pool: Annotated[
+        GpuNodePool, Field(examples=[{"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "autoscaling": {"max": 1}}])
+    ]
+    prometheus: Prometheus = Prometheus()
+    metrics_adapter: MetricsAdapter = MetricsAdapter()
+    budget: Budget = Budget()
+    services: Annotated[list[Service], Field(examples=[[{"name": "service", "image": "image"}]])]
+    """The inference services, as a list; `[]` is a platform for services of other stacks."""
+    platform: Annotated[Text, _STACK] | None = None
+    """Name of another stack, such as `organization/ackgpu/platform`, whose cluster, nodes, Prometheus and adapter the
+    services use; this stack then sets `services` and `waitForMetrics` only."""
+    wait_for_metrics: Annotated[str, _WAIT] = "5m"
+    """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
+    metrics are down."""
+
+    @cached_property
+    def rule_set(self) -> RuleSet:
+        """What the program's own rules expose for the services."""
+        adapter = self.metrics_adapter
+        uses = {(one.name, one.aggregation) for service in self.services for one in service.autoscaler.metrics}
+        uses |= {(one.name, one.aggregation) for one in adapter.expose}
+        return RuleSet(
+            preset=adapter.rules,
+            labels=adapter.labels,
+            card_mode=self.gpu_node_pool.card_mode,
+            idle_as_zero=adapter.idle_as_zero,
+            uses=frozenset(uses),
+        )
+
+    @property
+    def adapter_rules(self) -> list[Rule]:
+        """All rules of the adapter, in the order of its chart."""
+        return [*self.rule_set.rules(), *(rule.as_written() for rule in self.metrics_adapter.extra_rules)]
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Every fault between the settings, and every warning."""
+    for section in (
+        cluster_findings,
+        pool_findings,
+        capacity_findings,
+        budget_findings,
+        service_findings,
+        autoscaler_findings,
+        metric_findings,
+        adapter_findings,
+        prometheus_findings,
+    ):
+        yield from section(settings)
