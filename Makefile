@@ -50,7 +50,7 @@ destroy: $(READY) ## delete what a stack has made: make destroy STACK=dev (YES=1
 
 check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make check-exporter DUMP=metrics.txt (LABELS=upstream)
 	@test -n "$(DUMP)" || { echo "Say which file has what the exporter's /metrics says: make check-exporter DUMP=metrics.txt" >&2; exit 2; }
-	@$(PYTHON) -m autoscaling.metrics.exporter_dump $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
+	@$(PYTHON) -m commands.check_exporter $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
 
 bench: $(READY) ## measure the program against a flat one, in 20 minutes, and write docs/bench.md
 	@$(PYTHON) -m bench

@@ -1,4 +1,4 @@
-"""Tells whether an HPA can work on what a GPU exporter exposes: `make check-exporter DUMP=...`.
+"""Judge whether an HPA can work on what a GPU exporter exposes.
 
 What makes dcgm-exporter name pods: its README, and of https://github.com/NVIDIA/dcgm-exporter/issues 27 (device names),
 85 (`exported_`), 138 (limits), 188 and 349 (the kubelet's socket), 343 (device plugin and Kubernetes mode).
@@ -6,11 +6,8 @@ What makes dcgm-exporter name pods: its README, and of https://github.com/NVIDIA
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -165,32 +162,3 @@ def _what_to_do(preset: LabelPreset) -> str:
             f"then set {_SETTING} to upstream"
         )
     return "\n".join(["What to do:", *(f"- {step};" for step in steps[:-1]), f"- {steps[-1]}."])
-
-
-def main() -> int:
-    """Print the judgement; 0 where an HPA can work, 1 where it can't, 2 where there is no dump."""
-    parser = argparse.ArgumentParser(
-        prog="python -m autoscaling.metrics.exporter_dump",
-        description="Tell whether an HPA can work on a GPU exporter's series.",
-    )
-    parser.add_argument("dump", help="file with what its /metrics says, or - for the standard input")
-    parser.add_argument(
-        "--labels", choices=LABEL_PRESETS, default="ack", help="as in the setting metricsAdapter.labels"
-    )
-    arguments = parser.parse_args()
-    try:
-        text = sys.stdin.read() if arguments.dump == "-" else Path(arguments.dump).read_text()
-        judgement = judge(text, arguments.labels)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        print(f"{arguments.dump} can't be read: {reason}.", file=sys.stderr)
-        return 2
-    except DumpError as error:
-        print(f"{arguments.dump} can't be judged. {error}", file=sys.stderr)
-        return 2
-    print(judgement.text)
-    return 0 if judgement.usable else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

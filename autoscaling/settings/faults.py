@@ -25,7 +25,7 @@ from autoscaling.settings.model_keys import (
     key_of,
     within,
 )
-from autoscaling.settings.stack import Settings
+from autoscaling.settings.stack import REMOVED_SETTINGS, Settings
 from autoscaling.settings.wording import date_of, near_one, nearest, reason, shortened, written
 
 
@@ -154,6 +154,8 @@ def _sentence(several: Sequence[_Located], secret: bool) -> str:
     kind, key, value = first.details["type"], key_of(first.location), first.details["input"]
     if kind == "missing":
         return f"{key} is missing: set it."
+    if reason_of_removal := REMOVED_SETTINGS.get(key):
+        return f"{key} is no longer a setting: {reason_of_removal}. Remove it."
     if kind == "extra_forbidden":
         return f"{shortened(key)} is no setting: {_instead(first)}"
     if first.is_key:

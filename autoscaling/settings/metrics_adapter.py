@@ -13,7 +13,7 @@ from autoscaling.metrics.exposed_name import name_of_rule
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics, extra_rule_findings
 from autoscaling.metrics.extra_rules import ExtraRule
 from autoscaling.settings.autoscaler_metrics import MetricUse, why_unusable
-from autoscaling.settings.field_types import Duration, Model, Text, duration_seconds
+from autoscaling.settings.field_types import Duration, Model, Text
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.wording import nearest
 
@@ -48,7 +48,7 @@ class MetricsAdapter(Model):
     idle_as_zero: bool = False
     """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
     relist_interval: Annotated[str, _RELIST_INTERVAL] = "1m"
-    """How often the adapter looks for new series, such as 1m; from twice Prometheus' scrape interval to 20m."""
+    """How often the adapter looks for new series, such as 1m; at most 20m."""
     expose: list[MetricUse] = []
     """Metrics for services of other stacks, besides those that this stack's services use."""
     values: dict[str, Any] = {}
@@ -61,7 +61,6 @@ class MetricsAdapter(Model):
 
 def adapter_findings(settings: Settings) -> Iterator[Finding]:
     """Every fault and warning of the adapter."""
-    yield from _relist_interval(settings)
     yield from _presets(settings)
     for position, use in enumerate(settings.metrics_adapter.expose):
         yield from _exposed(use, f"metricsAdapter.expose[{position}]", settings)
@@ -109,14 +108,4 @@ def _chart_values(settings: Settings) -> Iterator[Finding]:
             f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}.",
             (_VALUES,),
             shows_no_value=True,
-        )
-
-
-def _relist_interval(settings: Settings) -> Iterator[Finding]:
-    relist, scrape = settings.metrics_adapter.relist_interval, settings.prometheus.scrape_interval
-    if duration_seconds(relist) < 2 * duration_seconds(scrape):
-        yield Finding(
-            f"metricsAdapter.relistInterval is {relist}, less than 2 x prometheus.scrapeInterval ({scrape}): metrics "
-            "would come and go; raise it.",
-            ("metricsAdapter.relistInterval", "prometheus.scrapeInterval"),
         )

@@ -18,7 +18,6 @@ _EXPORTED: Mapping[str, Any] = {
     "region": True,
     "cluster": {"autoscaling_api", "api_endpoint", "temporary_credential"},
     "gpu_node_pool": True,
-    "prometheus": {"scrape_interval"},
     "metrics_adapter": {"rules", "labels", "extra_rules", "idle_as_zero", "relist_interval", "expose"},
 }
 """By which services are checked; no secret is among them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, SecretStr
 
-from autoscaling.settings.field_types import Duration, Form, Model, Text
+from autoscaling.settings.field_types import Form, Model, Text
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.model_keys import within
 
@@ -21,7 +21,6 @@ _TAKES: Mapping[str, Collection[str]] = {
     "token": ("token",),
     "basic": ("accessKeyId", "accessKeySecret"),
 }
-_SCRAPE_INTERVAL = Duration("a duration such as 15s or 1m, from 1s to 10m, is expected", 1, 10 * 60)
 _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 
 
@@ -62,8 +61,6 @@ class Prometheus(Model):
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
     """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
-    scrape_interval: Annotated[str, _SCRAPE_INTERVAL] = "30s"
-    """How often it reads the GPU exporter; the adapter must look for series half as often, or less."""
     auth: PrometheusAuth = PrometheusAuth()
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autoscaling.metrics import exporter_dump
 from autoscaling.metrics.catalogue import LABEL_PRESETS, LabelPreset
 from autoscaling.metrics.exporter_dump import DumpError, judge
+from commands import check_exporter
 
 DATA = Path(__file__).parents[1] / "data"
 REAL = sorted(DATA.glob("dcgm_*.prom"))
@@ -121,9 +121,8 @@ def test_what_is_no_dump_of_a_gpu_exporter_is_told(dump: str, sentence: str) -> 
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, stdin: str = "") -> int:
-    monkeypatch.setattr(sys, "argv", ["exporter_dump", *arguments])
     monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-    return exporter_dump.main()
+    return check_exporter.main(arguments)
 
 
 def test_the_command_answers_by_its_exit_code(

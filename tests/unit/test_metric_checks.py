@@ -183,13 +183,11 @@ def test_an_engines_series_has_a_colon_and_the_exposed_name_has_none() -> None:
 
 
 @pytest.mark.case("B11")
-def test_a_relist_interval_below_two_scrapes_is_refused() -> None:
-    config = settings(on(SM_UTIL), adapter={"relistInterval": "15s"}, prometheus={"scrapeInterval": "30s"})
-    assert fault(config) == (
-        "metricsAdapter.relistInterval is 15s, less than 2 x prometheus.scrapeInterval (30s): metrics would come and "
-        "go; raise it."
+def test_refuses_a_relist_interval_above_the_adapters_maximum_age() -> None:
+    assert "metricsAdapter.relistInterval is '20m1s'" in fault(
+        settings(on(SM_UTIL), adapter={"relistInterval": "20m1s"})
     )
-    assert parse(config | {"metricsAdapter": {"relistInterval": "1m"}})
+    assert parse(settings(on(SM_UTIL), adapter={"relistInterval": "20m"}))
 
 
 @pytest.mark.case("C9")

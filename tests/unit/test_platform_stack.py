@@ -67,10 +67,10 @@ def test_a_platform_alone_makes_no_service_and_exports_what_services_need() -> N
 
 
 def test_what_a_platform_exports_has_no_credential() -> None:
-    prometheus = {"auth": {"type": "token", "token": "planted-token"}, "scrapeInterval": "15s"}
+    prometheus = {"auth": {"type": "token", "token": "planted-token"}}
     values = {**GOOD, "prometheus": prometheus, "metricsAdapter": {"values": {"planted": "planted-value"}}}
     exported = exported_settings(parse(values))
-    assert exported["prometheus"] == {"scrapeInterval": "15s"}
+    assert "prometheus" not in exported
     assert "planted" not in str(exported)
     assert set(exported) <= set(PLATFORM_KEYS)
 

@@ -25,7 +25,7 @@ HEADER = "Basic TFRBSTE6c2VjcmV0LW9mLWFuLWFjY2Vzcy1rZXk="
 
 
 def config(auth: Any) -> dict[str, Any]:
-    return {**stack_config("rehearsal"), "ackgpu:prometheus": {"auth": auth, "scrapeInterval": "1s"}}
+    return {**stack_config("rehearsal"), "ackgpu:prometheus": {"auth": auth}}
 
 
 def program(auth: Any, *, encrypted: bool = True, preview: bool = False) -> Recorder:
@@ -165,7 +165,7 @@ def test_no_message_shows_a_secret(prometheus: Any, sentence: str) -> None:
 
 
 def test_settings_do_not_show_a_secret_when_printed() -> None:
-    values = {"auth": BASIC, "scrapeInterval": "1s"}
+    values = {"auth": BASIC}
     config_ = {
         key.removeprefix("ackgpu:"): value for key, value in stack_config("rehearsal").items() if "ackgpu" in key
     }
@@ -175,7 +175,6 @@ def test_settings_do_not_show_a_secret_when_printed() -> None:
 def test_the_rehearsal_reads_a_stack_file_with_what_is_encrypted(tmp_path: Path) -> None:
     content = yaml.safe_load((CHECKOUT / "Pulumi.rehearsal.yaml").read_text())
     content["config"]["ackgpu:prometheus"] = {
-        "scrapeInterval": "1s",
         "auth": {**BASIC, "accessKeySecret": {"secure": "v1:abc=:def"}},
     }
     (tmp_path / "Pulumi.rehearsal.yaml").write_text(yaml.safe_dump(content))
