@@ -12,7 +12,7 @@ from pathlib import Path
 from pulumi import automation
 
 from bench.adoption import without_components
-from rehearsal.engine import engine_options, operation
+from rehearsal.automation import engine_options, operation
 from rehearsal.layout import STACK, Layout
 
 _USAGE_VARIABLE = "ACKGPU_BENCH_USAGE"

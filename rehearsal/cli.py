@@ -28,7 +28,7 @@ def _run(layout: Layout) -> int:
 
 
 def _up(layout: Layout) -> int:
-    from rehearsal.engine import select_stack
+    from rehearsal.automation import select_stack
     from rehearsal.environment import engine_variables
     from rehearsal.stack_file import rehearsed_settings
     from rehearsal.toolchain.build import ensure_tools

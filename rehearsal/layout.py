@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,8 +136,15 @@ class Ports:
     scheduler: int = 10259
     kwok: int = 10247
     prometheus: int = 9091
-    arms: int = 9090
+    managed_prometheus: int = 9090
     gpu_exporter: int = 9400
 
 
 PORTS = Ports()
+
+
+def cache_folder() -> Path:
+    """`$ACKGPU_CACHE`, else `$XDG_CACHE_HOME/ackgpu`, else `~/.cache/ackgpu`."""
+    if chosen := os.environ.get("ACKGPU_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "ackgpu"

@@ -1,4 +1,4 @@
-"""The main job: the whole stack for real, the guide's checks one by one, and nothing left at the end."""
+"""The main job: run the whole stack, check it step by step as the guide does, and leave nothing."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from kubernetes import client, config
 from pulumi import automation
 
 from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
+from rehearsal.automation import operation, select_stack
 from rehearsal.cloud import running_cloud
-from rehearsal.engine import operation, select_stack
 from rehearsal.environment import temporary_files_in
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
-from rehearsal.report import draw_timeline, write_result
-from rehearsal.sampler import Sampler
+from rehearsal.report import Sampler, draw_timeline, write_result
 from rehearsal.stack_file import rehearsed_settings
 from rehearsal.toolchain.build import ensure_tools
 
 LOAD = ("-n", "10000", "-c", "200")
 """The guide's load, as arguments of `hey`."""
 READING = Decimal(23)
-"""What the guide's HPA reads under that load on one replica, in percent."""
+"""The guide's HPA reads this on one replica under that load, in percent."""
 READING_TOLERANCE = Decimal(2)
 PEAK = 2
 
 
 class _Job:
-    """What one rehearsal has seen so far."""
+    """The steps and times of one rehearsal so far."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -49,13 +48,13 @@ class _Job:
 
 
 def rehearse(layout: Layout) -> int:
-    """Run the main job and write its report; the exit code is 0 where each step held.
+    """Run the main job and write its report; return the exit code, 0 if each step held.
 
     Raises:
-        RehearsalError: the job could not be carried through.
+        RehearsalError: the job could not be completed.
     """
     job = _Job()
-    # Before tools are built for half an hour.
+    # Check the settings before the tools are built, which can take half an hour.
     rehearsed_settings(layout.checkout)
     with job.timed("tools"):
         tools = ensure_tools()
@@ -79,7 +78,7 @@ def rehearse(layout: Layout) -> int:
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
-        # The account's credential is gone with a cluster of the stack's own.
+        # A cluster that the stack created took the account's credential with it.
         leftovers = cluster_leftovers(layout, config.new_client_from_config(str(layout.own_kubeconfig)))
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))

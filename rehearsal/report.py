@@ -1,20 +1,33 @@
-"""What a rehearsal leaves for people and programs: the timeline as a picture, the result as JSON."""
+"""The report of the main job: samples of the service while it scales, their picture, and the result as JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
-from live.checks import Step
-from rehearsal.toolchain.build import cache_folder
+import httpx
+from kubernetes import client
+from kubernetes.utils.quantity import parse_quantity
+from prometheus_client.parser import text_string_to_metric_families
+
+from autoscaling.ack.node_labels import POOL_LABEL
+from live.checks import ServiceOutputs, Step
+from rehearsal.layout import PORTS, Layout, cache_folder
+from rehearsal.simulation.gpu_exporter import ANSWERED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_INTERVAL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -25,11 +38,78 @@ class Sample:
     """Since the first sample."""
     requests_per_second: float
     metric: float | None
-    """The HPA's reading, in percent; None while it has none."""
+    """The HPA's reading in percent, or None if it has no reading."""
     target: float
     desired_replicas: int
     ready_replicas: int
     gpu_nodes: int
+
+
+class Sampler:
+    """Takes a sample of a service every half second while its `with` block runs."""
+
+    def __init__(self, layout: Layout, api: client.ApiClient, service: ServiceOutputs) -> None:
+        self._url = f"http://{layout.address}:{PORTS.gpu_exporter}/metrics"
+        self._service = service
+        self._autoscaling = client.AutoscalingV2Api(api)
+        self._apps = client.AppsV1Api(api)
+        self._core = client.CoreV1Api(api)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler")
+        self.samples: list[Sample] = []
+
+    def __enter__(self) -> Sampler:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        start = time.monotonic()
+        before, answered_before = start, self._answered()
+        ended = False
+        while not ended:
+            # The last sample comes after the end: it shows the final state.
+            ended = self._ended.wait(_INTERVAL_SECONDS)
+            now, answered = time.monotonic(), self._answered()
+            rate = (answered - answered_before) / (now - before)
+            before, answered_before = now, answered
+            self.samples.append(self._sample(now - start, rate))
+
+    def _sample(self, seconds: float, requests_per_second: float) -> Sample:
+        namespace = self._service.namespace
+        autoscaler = self._autoscaling.read_namespaced_horizontal_pod_autoscaler(self._service.hpa, namespace)
+        deployment = self._apps.read_namespaced_deployment(self._service.deployment, namespace)
+        nodes = self._core.list_node(label_selector=POOL_LABEL)
+        current = [
+            float(parse_quantity(metric.pods.current.average_value))
+            for metric in autoscaler.status.current_metrics or []
+            if metric.pods
+            and metric.pods.metric.name == self._service.metrics[0].name
+            and metric.pods.current.average_value is not None
+        ]
+        return Sample(
+            seconds=seconds,
+            requests_per_second=requests_per_second,
+            metric=current[0] if current else None,
+            target=float(self._service.metrics[0].target),
+            desired_replicas=autoscaler.status.desired_replicas,
+            ready_replicas=deployment.status.ready_replicas or 0,
+            gpu_nodes=len(nodes.items),
+        )
+
+    def _answered(self) -> float:
+        text = httpx.get(self._url, trust_env=False).text
+        return next(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == f"{ANSWERED}_total"
+        )
 
 
 def write_result(
@@ -53,33 +133,33 @@ def write_result(
 
 
 def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
-    """Draw load, metric, replicas and nodes over one time axis; the time under load is shaded.
+    """Draw load, metric, replicas and nodes over one time axis, and shade the time under load.
 
     Args:
-        path: of the PNG, 1200 x 900 pixels.
-        samples: at least one, in the order of time.
+        path: of the PNG of 1200 x 900 pixels.
+        samples: at least one sample, in the order of time.
         metric: name of the HPA's metric.
     """
-    # Where matplotlib keeps its list of the machine's fonts, which takes it seconds to make.
+    # matplotlib keeps its list of fonts there, which it takes seconds to create.
     os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
-    # Imported here: it takes a second, and most commands don't draw.
+    # Imported late: it takes a second, and most commands don't draw.
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    time = [sample.seconds for sample in samples]
-    # Of the palette of Okabe and Ito, which the colour-blind can tell apart.
+    seconds = [sample.seconds for sample in samples]
+    # From the palette of Okabe and Ito, which colour-blind readers can distinguish.
     blue, orange, green, grey = "#0072B2", "#D55E00", "#009E73", "#666666"
     figure = Figure(figsize=(12, 9), dpi=100, layout="constrained")
     panels = load, reading, replicas, nodes = figure.subplots(4, 1, sharex=True, height_ratios=[2, 3, 3, 2])
 
     rates = [sample.requests_per_second for sample in samples]
-    load.plot(time, rates, color=grey, linewidth=2, label="requests answered")
+    load.plot(seconds, rates, color=grey, linewidth=2, label="requests answered")
     load.set_ylabel("load (requests/s)")
     load.set_title("Rehearsal of the guide's load")
 
-    # The HPA keeps a reading until its next sync: all but the load are steps.
+    # The HPA keeps a reading until its next sync, so all curves but the load are steps.
     def steps(panel: Axes, values: Sequence[float], label: str, color: str, style: str = "-") -> None:
-        panel.step(time, values, where="post", color=color, linestyle=style, linewidth=2, label=label)
+        panel.step(seconds, values, where="post", color=color, linestyle=style, linewidth=2, label=label)
 
     values = [math.nan if sample.metric is None else sample.metric for sample in samples]
     steps(reading, values, f"{metric}, average of the pods", blue)
@@ -92,18 +172,20 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
     nodes.set_ylabel("nodes")
     nodes.set_xlabel("time (s)")
 
-    # A rate is of the time before its sample.
+    # A rate belongs to the time before its sample.
     loaded = [index for index, rate in enumerate(rates) if rate > 0]
     for panel in panels:
         if loaded:
             label = "under load" if panel is load else ""
-            panel.axvspan(time[max(loaded[0] - 1, 0)], time[loaded[-1]], color=grey, alpha=0.12, lw=0, label=label)
+            panel.axvspan(
+                seconds[max(loaded[0] - 1, 0)], seconds[loaded[-1]], color=grey, alpha=0.12, lw=0, label=label
+            )
         panel.grid(alpha=0.3)
-        # Room for the legend above the curves, and for a whole line at 0.
+        # Leave room for the legend above the curves, and for a whole line at 0.
         top = 1.4 * max(panel.dataLim.y1, 1)
         panel.set_ylim(-0.03 * top, top)
         panel.legend(loc="upper right", ncols=3)
     for panel in (replicas, nodes):
         panel.yaxis.set_major_locator(MaxNLocator(integer=True))
-    nodes.set_xlim(0, time[-1])
+    nodes.set_xlim(0, seconds[-1])
     figure.savefig(path)

@@ -1,4 +1,4 @@
-"""The process that is the rehearsal cloud: it starts everything, simulates what is not real, and ends everything."""
+"""The process of the rehearsal cloud: it starts the control plane, runs the simulation, and ends everything."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from autoscaling.ack.versions import KUBERNETES_VERSION
 from rehearsal.alicloud.plugin import install_plugin
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane.intranet import intranet_endpoint
-from rehearsal.control_plane.servers import start_control_plane
+from rehearsal.control_plane.start import start_control_plane
 from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import Processes, require_free_ports, sweep
-from rehearsal.simulation import arms, gpu_exporter
+from rehearsal.simulation import gpu_exporter, managed_prometheus
 from rehearsal.simulation.adapter_agent import AdapterAgent
+from rehearsal.simulation.cluster_copy import ClusterCopy
 from rehearsal.simulation.exporter_agent import ExporterAgent
 from rehearsal.simulation.inference import InferenceServers
 from rehearsal.simulation.load_balancer import LoadBalancers
-from rehearsal.simulation.node_pools import NodePools, kwok_node
-from rehearsal.simulation.watch import Cluster
+from rehearsal.simulation.scaling_groups import ScalingGroups, kwok_node
 from rehearsal.stack_file import rehearsed_settings
 
 _log = logging.getLogger(__name__)
@@ -43,10 +43,10 @@ _SYSTEM_NODE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 def serve(layout: Layout, tools: Path) -> None:
-    """Run the cloud until SIGTERM or SIGINT; its folder is removed at the end.
+    """Run the cloud until SIGTERM or SIGINT, and remove its folder at the end.
 
     Raises:
-        RehearsalError: something could not be started or ended by itself.
+        RehearsalError: a part of the cloud could not be started, or ended by itself.
     """
     settings = rehearsed_settings(layout.checkout)
     cluster_id, region = settings.cluster.id, settings.region
@@ -55,17 +55,17 @@ def serve(layout: Layout, tools: Path) -> None:
     with contextlib.ExitStack() as ending:
         ending.callback(shutil.rmtree, layout.cloud, ignore_errors=True)
         prepare_folders(layout)
-        # TMPDIR says the same, but for one who asked before the folder was there.
+        # TMPDIR is not enough: tempfile may have looked for its folder before this one existed.
         ending.enter_context(temporary_files_in(layout.temporary))
         layout.pid_file.write_text(str(os.getpid()))
         processes = ending.enter_context(Processes(layout))
-        # The engine and the load of a job that was killed, before the API server waits for them.
+        # End the engine and the load of a killed job first: the API server would wait for them.
         ending.callback(sweep, layout, os.getpid())
         ending.callback(layout.pid_file.unlink, missing_ok=True)
         start_control_plane(layout, tools, processes)
         store = CloudStore(layout.store)
         store.create(cluster_id=cluster_id, region=region, version=KUBERNETES_VERSION)
-        arms.write_address(layout, region)
+        managed_prometheus.write_address(layout, region)
         install_plugin(layout)
         _link_kubernetes_plugin(layout, tools)
         link_commands(layout, tools)
@@ -74,7 +74,7 @@ def serve(layout: Layout, tools: Path) -> None:
 
 
 def prepare_folders(layout: Layout) -> None:
-    """Make the folders of a new cloud, empty."""
+    """Create the empty folders of a new cloud."""
     shutil.rmtree(layout.cloud, ignore_errors=True)
     shutil.rmtree(layout.logs, ignore_errors=True)
     layout.logs.mkdir(parents=True)
@@ -91,7 +91,7 @@ def _link_kubernetes_plugin(layout: Layout, tools: Path) -> None:
 
 
 async def _simulate(layout: Layout, tools: Path, processes: Processes, store: CloudStore, region: str) -> None:
-    cluster = Cluster(config.new_client_from_config(str(layout.own_kubeconfig)))
+    cluster = ClusterCopy(config.new_client_from_config(str(layout.own_kubeconfig)))
     if not await asyncio.to_thread(cluster.wait_until_synced, 30):
         raise RehearsalError(f"The API server does not list its objects: see {layout.logs}.")
     if store.read().cluster:
@@ -104,13 +104,15 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
             _listening(gpu_exporter.application(cluster, servers), layout.address, PORTS.gpu_exporter)
         )
         await stack.enter_async_context(
-            _listening(arms.application(layout, store, upstream), layout.address, PORTS.arms)
+            _listening(
+                managed_prometheus.application(layout, store, upstream), layout.address, PORTS.managed_prometheus
+            )
         )
         balancers = LoadBalancers(layout, cluster, servers)
         stack.push_async_callback(balancers.close)
         agent = AdapterAgent(layout, tools, cluster, processes)
         stack.push_async_callback(agent.close)
-        pools = NodePools(cluster, store, region)
+        scaling_groups = ScalingGroups(cluster, store, region)
         exporter = ExporterAgent(cluster, store)
 
         async def watch_over() -> None:
@@ -122,12 +124,12 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         rounds = [
             asyncio.create_task(_repeat(step))
-            for step in (balancers.reconcile, agent.reconcile, pools.reconcile, exporter.reconcile, watch_over)
+            for step in (balancers.reconcile, agent.reconcile, scaling_groups.reconcile, exporter.reconcile, watch_over)
         ]
         stopped = asyncio.create_task(ended.wait())
         layout.ready_file.touch()
         done, pending = await asyncio.wait([stopped, *rounds], return_when=asyncio.FIRST_COMPLETED)
-        # No longer up: the next start is not refused, and waits for the end of this process.
+        # The next start must not be refused. It waits for the end of this process.
         layout.pid_file.unlink(missing_ok=True)
         for task in pending:
             task.cancel()
@@ -141,10 +143,10 @@ async def _repeat(step: Callable[[], Awaitable[None]]) -> None:
         try:
             await step()
         except (client.ApiException, urllib3.exceptions.HTTPError) as error:
-            # Another round meets a newer state of the cluster, or an API server that has caught its breath.
+            # The next round has a newer state of the cluster, or an API server that answers again.
             _log.warning("%s: %s", step.__qualname__, str(error).splitlines()[0])
         except (KeyError, TypeError, ValueError, AttributeError):
-            # One object that is written otherwise is no reason to lose the cloud, and the state of its stack.
+            # An object of an unexpected shape must not end the cloud and lose the stack's state.
             _log.exception("%s", step.__qualname__)
         await asyncio.sleep(_ROUND_SECONDS)
 

@@ -1,6 +1,6 @@
-"""Managed clusters: what the vendor's servers take, refuse and answer.
+"""Managed clusters: what the vendor's servers accept, refuse and answer.
 
-There is one control plane, and so one cluster.
+There is one control plane, and therefore one cluster.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 import yaml
 
-from rehearsal.alicloud.listing import listing, passes
-from rehearsal.alicloud.refused import Refused
+from rehearsal.alicloud.answers import Refused, listing, passes
 from rehearsal.alicloud.store import (
     CLUSTER,
     NOT_RUNNING,
     SWITCH,
+    Account,
     Cloud,
     CloudCluster,
     CloudResource,
     new_id,
 )
-from rehearsal.control_plane.credentials import Credentials
+from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kubeconfig
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 
@@ -38,16 +38,17 @@ _FILTERS = ("clusterId", "clusterName", "clusterSpec", "clusterType", "profile")
 _TEMPORARY_MINUTES = range(15, 4320 + 1)
 
 
-def new_cluster(cloud: Cloud, inputs: dict[str, Any], layout: Layout, region: str) -> tuple[str, CloudResource]:
-    """Create the account's cluster; returns its id and what a program sees of it.
+def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
+    """Create the account's cluster; return its id and the resource that a program sees.
 
     Raises:
         Refused: its network does not fit together.
-        RehearsalError: there is one already.
+        RehearsalError: the account already has a cluster.
     """
+    cloud, layout = account.cloud, account.layout
     if cloud.cluster:
         raise RehearsalError(
-            f"The rehearsal cloud has one control plane, and cluster {cloud.cluster.cluster_id} stands on it."
+            f"The rehearsal cloud has one control plane, which cluster {cloud.cluster.cluster_id} uses."
         )
     vpc_id = _require_network(cloud, inputs)
     public = inputs.get("slbInternetEnabled", True)
@@ -67,7 +68,7 @@ def new_cluster(cloud: Cloud, inputs: dict[str, Any], layout: Layout, region: st
     cloud.cluster = CloudCluster(
         cluster_id=f"c{secrets.token_hex(16)}",
         name=inputs.get("name") or f"{inputs.get('namePrefix', 'Terraform-Creation')}-{secrets.token_hex(4)}",
-        region_id=region,
+        region_id=account.region,
         current_version=outputs["version"],
         vpc_id=vpc_id,
         vswitch_ids=inputs["vswitchIds"],
@@ -79,7 +80,7 @@ def new_cluster(cloud: Cloud, inputs: dict[str, Any], layout: Layout, region: st
 
 
 def update_cluster(cluster: CloudCluster, resource: CloudResource, inputs: dict[str, Any]) -> None:
-    """Give the cluster other inputs; those that count at its creation only change nothing else."""
+    """Give the cluster other inputs; only version, vSwitches and deletion protection change the cluster."""
     resource.inputs = inputs
     cluster.deletion_protection = inputs.get("deletionProtection", False)
     cluster.current_version = resource.outputs["version"] = inputs.get("version") or cluster.current_version
@@ -87,12 +88,12 @@ def update_cluster(cluster: CloudCluster, resource: CloudResource, inputs: dict[
 
 
 def delete_cluster(cloud: Cloud, layout: Layout) -> None:
-    """Delete the cluster with all that the vendor has of it; no credential leads to it any more.
+    """Delete the cluster and the vendor's resources in it, and revoke its credentials.
 
-    What is in the control plane stays there, out of reach, until the cloud ends.
+    The objects in the control plane stay there, out of reach, until the cloud ends.
 
     Raises:
-        Refused: it is protected.
+        Refused: the cluster is protected.
     """
     assert cloud.cluster
     cluster_id = cloud.cluster.cluster_id
@@ -102,17 +103,17 @@ def delete_cluster(cloud: Cloud, layout: Layout) -> None:
         if resource.inputs.get("clusterId") == cluster_id:
             del cloud.resources[identity]
     cloud.cluster = None
-    Credentials(layout).renew()
+    renew_kubeconfig(layout)
 
 
-def get_clusters(cloud: Cloud, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer of `cs.getClusters`: the region's clusters that pass every given filter."""
+def get_clusters(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Answer `cs.getClusters`: list the region's clusters that pass every given filter."""
     found = []
-    if cloud.cluster and cloud.cluster.region_id == region:
-        cluster, details = cloud.cluster, arguments.get("enableDetails")
+    if cluster := _cluster_of(account):
+        details = arguments.get("enableDetails")
         inputs = cluster.resource.inputs if cluster.resource else {}
         listed = {
-            # The SDK's class asks for every field; the last four stay empty without enableDetails, as the real ones do.
+            # The SDK's class requires every field. Without enableDetails the vendor leaves the last four empty.
             **dict.fromkeys(_TEXTS, ""),
             "id": cluster.cluster_id,
             "clusterId": cluster.cluster_id,
@@ -133,14 +134,14 @@ def get_clusters(cloud: Cloud, region: str, arguments: dict[str, Any]) -> dict[s
             "operationPolicy": {},
         }
         found = [listed] if passes(listed, arguments, _FILTERS, cluster.name) else []
-    return listing(arguments, "clusters", found, [one["clusterName"] for one in found])
+    return listing(arguments, "clusters", found, [cluster["clusterName"] for cluster in found])
 
 
-def get_managed_clusters(cloud: Cloud, layout: Layout, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer of `cs.getManagedKubernetesClusters`, which alone tells the API server's addresses."""
+def get_managed_clusters(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Answer `cs.getManagedKubernetesClusters`, the only query that reports the API server's addresses."""
     found = []
-    if cloud.cluster and cloud.cluster.region_id == region:
-        cluster, details = cloud.cluster, arguments.get("enableDetails")
+    if cluster := _cluster_of(account):
+        details = arguments.get("enableDetails")
         listed: dict[str, Any] = {
             "id": cluster.cluster_id,
             "name": cluster.name,
@@ -151,25 +152,26 @@ def get_managed_clusters(cloud: Cloud, layout: Layout, region: str, arguments: d
             "securityGroupId": "",
             "rrsaConfig": {"enabled": False},
             "workerNodes": [],
-            "connections": [_connections(layout, cluster.in_the_internet)] if details else [],
+            "connections": [_connections(account.layout, cluster.in_the_internet)] if details else [],
         }
         found = [listed] if passes(listed, arguments, (), cluster.name) else []
-    return listing(arguments, "clusters", found, [one["name"] for one in found])
+    return listing(arguments, "clusters", found, [cluster["name"] for cluster in found])
 
 
-def get_cluster_credential(cloud: Cloud, layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer of `cs.getClusterCredential`: the administrator's kubeconfig, long-lived or for some minutes.
+def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Answer `cs.getClusterCredential`: return the administrator's kubeconfig, long-lived or for some minutes.
 
     Raises:
-        Refused: there is no such cluster, or nothing is valid as long.
+        Refused: the cluster does not exist, or the vendor does not offer this validity.
     """
-    cluster = require_cluster(cloud, arguments.get("clusterId"))
+    layout = account.layout
+    cluster = require_cluster(account.cloud, arguments.get("clusterId"))
     minutes, expiration = arguments.get("temporaryDurationMinutes"), ""
     if minutes:
         if int(minutes) not in _TEMPORARY_MINUTES:
             raise Refused(f"InvalidParameter: temporary_duration_minutes is {minutes:g}, not 15 to 4320")
         validity = datetime.timedelta(minutes=minutes)
-        content = Credentials(layout).temporary(validity)
+        content = temporary_kubeconfig(layout, validity)
         expiration = (datetime.datetime.now(datetime.UTC) + validity).isoformat(timespec="seconds")
     else:
         content = _long_lived(layout)
@@ -186,20 +188,25 @@ def get_cluster_credential(cloud: Cloud, layout: Layout, arguments: dict[str, An
 
 
 def require_cluster(cloud: Cloud, cluster_id: str | None) -> CloudCluster:
-    """The cluster of that id.
+    """Return the cluster with this id.
 
     Raises:
-        Refused: there is none.
+        Refused: the cluster does not exist.
     """
     if cloud.cluster is None or cluster_id != cloud.cluster.cluster_id:
         raise Refused(f"ErrorClusterNotFound: the cluster {cluster_id} does not exist")
     return cloud.cluster
 
 
+def _cluster_of(account: Account) -> CloudCluster | None:
+    cluster = account.cloud.cluster
+    return cluster if cluster and cluster.region_id == account.region else None
+
+
 def _require_network(cloud: Cloud, inputs: dict[str, Any]) -> str:
-    """The VPC of a cluster that is to be created."""
-    nodes = [_vswitch(cloud, one) for one in inputs.get("vswitchIds", [])]
-    pods = [_vswitch(cloud, one) for one in inputs.get("podVswitchIds", [])]
+    """Return the VPC of a new cluster."""
+    nodes = [_vswitch(cloud, identity) for identity in inputs.get("vswitchIds", [])]
+    pods = [_vswitch(cloud, identity) for identity in inputs.get("podVswitchIds", [])]
     terway = any(addon.get("name") == _TERWAY for addon in inputs.get("addons", []))
     if terway and not pods:
         raise Refused("InvalidPodVswitchIds: Terway needs vSwitches for the pods")
@@ -207,10 +214,10 @@ def _require_network(cloud: Cloud, inputs: dict[str, Any]) -> str:
         raise Refused("EmptyCIDR: without Terway the pods need a CIDR block")
     if not nodes:
         raise RehearsalError("The rehearsal cloud makes no vSwitches of its own: give the cluster vswitchIds.")
-    vpcs = {one["vpcId"] for one in (*nodes, *pods)}
+    vpcs = {vswitch["vpcId"] for vswitch in (*nodes, *pods)}
     if len(vpcs) > 1:
         raise Refused("InvalidVSwitchId: the vSwitches are of more than one VPC")
-    if stray := {one["zoneId"] for one in pods} - {one["zoneId"] for one in nodes}:
+    if stray := {vswitch["zoneId"] for vswitch in pods} - {vswitch["zoneId"] for vswitch in nodes}:
         raise Refused(f"InvalidPodVswitchIds: no vSwitch of the nodes is in zone {', '.join(sorted(stray))}")
     [vpc_id] = vpcs
     services = ipaddress.IPv4Network(inputs.get("serviceCidr") or "172.19.0.0/20")

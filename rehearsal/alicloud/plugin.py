@@ -1,6 +1,6 @@
-"""The provider plugin `alicloud`: the engine's own protocol before the simulated cloud.
+"""The provider plugin `alicloud`: the engine's protocol in front of the simulated cloud.
 
-The engine takes it for the vendor's provider: same name, same version, and it stands where the engine looks for it.
+The engine takes it for the vendor's provider: it has the same name and version, in the folder where the engine looks.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from rehearsal.alicloud.nodes import WaitForNodes, node_waiter
-from rehearsal.alicloud.refused import Refused
+from rehearsal.alicloud.answers import Refused
+from rehearsal.alicloud.node_waiter import WaitForNodes, node_waiter
 from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
 from rehearsal.alicloud.store import CloudResource, CloudStore
-from rehearsal.alicloud.vendor import COMPUTED, SIMULATED, TOLD_INPUTS, VendorApi
+from rehearsal.alicloud.vendor_api import COMPUTED, REPORTED_INPUTS, SIMULATED, VendorApi
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 
@@ -53,9 +53,9 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
     """Serves the resources and functions that the program uses.
 
     Args:
-        layout: whose cloud.
-        wait_for_nodes: see `rehearsal.alicloud.nodes`.
-        cancel: called when the engine wants every operation to end.
+        layout: of the cloud.
+        wait_for_nodes: see `rehearsal.alicloud.node_waiter`.
+        cancel: called when the engine cancels every operation.
     """
 
     def __init__(self, layout: Layout, wait_for_nodes: WaitForNodes, cancel: Callable[[], None] = lambda: None) -> None:
@@ -64,7 +64,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._region = ""
 
     def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
-        # Secrets are not accepted: the engine unwraps them, and marks what comes back under the same name.
+        # The plugin does not accept secrets: the engine unwraps them, and marks what returns under the same name.
         return provider_pb2.ProviderHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -100,9 +100,9 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         token, news = _token(request.urn), _dict(request.news)
-        # What the API told of an input is compared as the input itself, set by the program or not.
-        told = {name: value for name, value in _dict(request.olds).items() if name in TOLD_INPUTS.get(token, ())}
-        changed = _changed(normalized(token, _dict(request.old_inputs) | told), normalized(token, news))
+        # The value that the API reports of an input is compared as the input, whether or not the program sets it.
+        reported = {key: value for key, value in _dict(request.olds).items() if key in REPORTED_INPUTS.get(token, ())}
+        changed = _changed(normalized(token, _dict(request.old_inputs) | reported), normalized(token, news))
         changed = [name for name in changed if name not in request.ignoreChanges]
         return _diff(changed, replaced_by(token, changed))
 
@@ -137,21 +137,9 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        functions: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "alicloud:cs/getClusters:getClusters": lambda given: self._vendor.get_clusters(self._region, given),
-            "alicloud:cs/getClusterCredential:getClusterCredential": self._vendor.get_cluster_credential,
-            "alicloud:cs/getManagedKubernetesClusters:getManagedKubernetesClusters": lambda given: (
-                self._vendor.get_managed_clusters(self._region, given)
-            ),
-            "alicloud:vpc/getSwitches:getSwitches": self._vendor.get_switches,
-            "alicloud:vpc/getNetworks:getNetworks": lambda given: self._vendor.get_networks(self._region, given),
-            "alicloud:arms/getPrometheus:getPrometheus": self._vendor.get_prometheus,
-            "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._vendor.get_node_pools,
-        }
-        function = functions.get(request.tok)
-        if function is None:
+        if not self._vendor.answers(request.tok):
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{request.tok} is not simulated by the rehearsal cloud")
-        result = _answer(context, lambda: function(_dict(request.args)))
+        result = _answer(context, lambda: self._vendor.query(request.tok, self._region, _dict(request.args)))
         # `return` is the field's name, and a keyword of Python.
         fields: dict[str, Any] = {"return": _struct(result)}
         return provider_pb2.InvokeResponse(**fields)
@@ -175,7 +163,7 @@ def _answer(context: grpc.ServicerContext, act: Callable[[], _T]) -> _T:
 
 
 def _abort_unsettled(context: grpc.ServicerContext, identity: str, resource: CloudResource, reason: str) -> NoReturn:
-    """Fail, and let the engine keep the resource: it exists, and the next `up` must not make a second one."""
+    """Fail, but let the engine keep the resource, so that the next `up` does not create a second one."""
     detail = provider_pb2.ErrorResourceInitFailed(
         id=identity, properties=_struct(_state(resource)), inputs=_struct(resource.inputs), reasons=[reason]
     )

@@ -1,8 +1,7 @@
-"""Runs the real prometheus-adapter for the pod that the chart deploys.
+"""Runs the real prometheus-adapter on the host for the pod that the chart deploys.
 
-What a kubelet does for a pod's container is done here on the host: the pod's arguments, its mounted ConfigMap, its
-service account's token and its Service's address decide how the process runs, and the pod is Ready only while the
-process serves. So what Helm installs is what runs, and Helm waits for the real thing.
+It does what a kubelet does for a container. The pod's arguments, mounted ConfigMap and service account, and the address
+of its Service decide how the process runs. The pod is Ready only while the process serves.
 """
 
 from __future__ import annotations
@@ -17,19 +16,20 @@ import httpx
 import yaml
 from kubernetes import client
 
-from rehearsal.control_plane import certificates
-from rehearsal.control_plane.kwok import SERVING_GATE
+from rehearsal.control_plane.kubeconfigs import kubeconfig, write_private
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import Processes
-from rehearsal.simulation.watch import Cluster, Object, condition, selects
+from rehearsal.simulation.cluster_copy import ClusterCopy, Object, condition, selects
 
 _ANNOTATION = "rehearsal.ackgpu/run-on-host"
+_SERVING_GATE = "rehearsal.ackgpu/Serving"
+"""Readiness gate of a pod whose process runs on the host; see `kwok_stages.yaml`."""
 _RESTART_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """All that decides how the process runs; a change of any of it restarts the process."""
+    """Everything that decides how the process runs; a change restarts the process."""
 
     pod_uid: str
     arguments: tuple[str, ...]
@@ -40,22 +40,22 @@ class _Wanted:
 
 
 class AdapterAgent:
-    """Keeps the one process equal to the newest pod that asks for it."""
+    """Keeps the process equal to the newest pod with the annotation."""
 
     process_name = "prometheus-adapter"
 
-    def __init__(self, layout: Layout, tools: Path, cluster: Cluster, processes: Processes) -> None:
+    def __init__(self, layout: Layout, tools: Path, cluster: ClusterCopy, processes: Processes) -> None:
         self._layout = layout
         self._binary = tools / self.process_name
         self._cluster = cluster
         self._processes = processes
         self._running: _Wanted | None = None
         self._not_before = 0.0
-        # The certificate is the process' own; the APIService skips its check, as the vendor's does.
+        # The process signs its own certificate. The APIService does not verify it, like the vendor's.
         self._probe = httpx.AsyncClient(verify=False, trust_env=False, timeout=2)
 
     async def reconcile(self) -> None:
-        """One round: start, restart or stop the process, and tell the pods whether it serves."""
+        """Start, restart or stop the process, and report to the pods whether it serves."""
         pods = [
             pod
             for pod in self._cluster.pods
@@ -80,20 +80,19 @@ class AdapterAgent:
         metadata, spec = pod["metadata"], pod["spec"]
         service = next((service for service in self._cluster.services if selects(service, pod)), None)
         names = [volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume]
-        config_map = next(
-            (
-                item
-                for item in self._cluster.config_maps
-                if item["metadata"]["namespace"] == metadata["namespace"] and item["metadata"]["name"] in names
-            ),
-            None,
-        )
-        if service is None or config_map is None or "config.yaml" not in (config_map.get("data") or {}):
+        configurations = [
+            config_map["data"]["config.yaml"]
+            for config_map in self._cluster.config_maps
+            if config_map["metadata"]["namespace"] == metadata["namespace"]
+            and config_map["metadata"]["name"] in names
+            and "config.yaml" in (config_map.get("data") or {})
+        ]
+        if service is None or not configurations:
             return None
         return _Wanted(
             pod_uid=metadata["uid"],
             arguments=tuple(spec["containers"][0]["args"]),
-            configuration=config_map["data"]["config.yaml"],
+            configuration=configurations[0],
             service_account=spec["serviceAccountName"],
             address=service["spec"]["clusterIP"],
             port=service["spec"]["ports"][0]["port"],
@@ -112,16 +111,16 @@ class AdapterAgent:
         folder.mkdir()
         await self._write_kubeconfig(folder, wanted, pod["metadata"]["namespace"])
         (folder / "config.yaml").write_text(vendor_configuration(wanted.configuration))
-        kubeconfig = folder / "kubeconfig"
+        credentials = folder / "kubeconfig"
         self._processes.start(
             self.process_name,
             [
                 self._binary,
                 *(argument for argument in wanted.arguments if not argument.startswith("--config=")),
                 f"--config={folder / 'config.yaml'}",
-                f"--lister-kubeconfig={kubeconfig}",
-                f"--authentication-kubeconfig={kubeconfig}",
-                f"--authorization-kubeconfig={kubeconfig}",
+                f"--lister-kubeconfig={credentials}",
+                f"--authentication-kubeconfig={credentials}",
+                f"--authorization-kubeconfig={credentials}",
                 f"--bind-address={wanted.address}",
                 f"--secure-port={wanted.port}",
                 f"--cert-dir={folder}",
@@ -134,19 +133,15 @@ class AdapterAgent:
         self._running = None
 
     async def _write_kubeconfig(self, folder: Path, wanted: _Wanted, namespace: str) -> None:
-        request = client.AuthenticationV1TokenRequest(
-            spec=client.V1TokenRequestSpec(audiences=[], expiration_seconds=86_400)
-        )
         answer = await asyncio.to_thread(
             self._cluster.core.create_namespaced_service_account_token,
             wanted.service_account,
             namespace,
-            request,
+            {"spec": {"audiences": [], "expirationSeconds": 86_400}},
         )
-        authority = (self._layout.cloud / "control-plane" / "ca.crt").read_bytes()
+        authority = (self._layout.control_plane / "ca.crt").read_bytes()
         server = f"https://{self._layout.address}:{PORTS.api_server}"
-        content = certificates.kubeconfig(server, authority, {"token": answer.status.token})
-        certificates.write_private(folder / "kubeconfig", content)
+        write_private(folder / "kubeconfig", kubeconfig(server, authority, {"token": answer.status.token}))
 
     async def _serves(self, wanted: _Wanted) -> bool:
         if not self._processes.running(self.process_name):
@@ -159,25 +154,25 @@ class AdapterAgent:
 
     async def _report(self, pod: Object, serving: bool) -> None:
         status = "True" if serving else "False"
-        if condition(pod, SERVING_GATE) == status:
+        if condition(pod, _SERVING_GATE) == status:
             return
-        body = {"status": {"conditions": [{"type": SERVING_GATE, "status": status}]}}
+        body = {"status": {"conditions": [{"type": _SERVING_GATE, "status": status}]}}
         metadata = pod["metadata"]
         try:
             await asyncio.to_thread(
                 self._cluster.core.patch_namespaced_pod_status, metadata["name"], metadata["namespace"], body
             )
         except client.ApiException as error:
-            # Gone since the last look; the next round sees it.
+            # The pod was deleted meanwhile; the next round sees that.
             if error.status != 404:
                 raise
 
 
 def vendor_configuration(configuration: str) -> str:
-    """The rules, given to external metrics too: the vendor's adapter hands its rules to both providers."""
+    """Return the rules for external metrics too: the vendor's adapter gives its rules to both providers."""
     try:
         rules = yaml.safe_load(configuration)["rules"] or []
     except (yaml.YAMLError, TypeError, KeyError):
-        # Upstream's says what is wrong with it, and ends.
+        # The adapter reports what is wrong, and ends.
         return configuration
     return yaml.safe_dump({"rules": rules, "externalRules": rules}, sort_keys=False)

@@ -1,7 +1,7 @@
-"""The simulated cards: what a node offers in a card mode, what pods ask for, and which pod is on which card.
+"""The simulated GPU cards: what a node offers in a card mode, what pods request, and which pod is on which card.
 
-Sharing is by memory, first fit, in the order of the pods' names. Kubernetes' own scheduler sums over a node's cards,
-where ACK's looks at each; MIG instances are not simulated.
+Pods share cards by memory, first fit, in the order of their names. Kubernetes' scheduler adds up the cards of a node,
+while ACK's scheduler looks at each card. MIG instances are not simulated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 from autoscaling.ack.card_modes import CARD_MODES, GPU_CORE, GPU_MEMORY, SCHEDULE_LABEL, WHOLE_GPU
 from autoscaling.ack.instance_types import InstanceType
-from rehearsal.simulation.watch import Object, is_serving
+from rehearsal.simulation.cluster_copy import Object, is_serving
 
 MEMORY_LABEL = "aliyun.accelerator/nvidia_mem"
 """Node label with a card's memory, such as `16384MiB`."""
@@ -22,7 +22,7 @@ _RESOURCES = (WHOLE_GPU, GPU_MEMORY, GPU_CORE)
 
 
 def offered(instance_type: InstanceType, labels: Mapping[str, str]) -> dict[str, int]:
-    """GPU resources of a node with these labels; those of the other modes are not there, as on ACK."""
+    """Return the GPU resources of a node with these labels: only those of its card mode, as on ACK."""
     mode = next((mode for mode in CARD_MODES.values() if mode.schedule == labels.get(SCHEDULE_LABEL)), None)
     cards = int(instance_type.gpus)
     asks = mode.asks_for if mode else ("gpus",)
@@ -35,7 +35,7 @@ def offered(instance_type: InstanceType, labels: Mapping[str, str]) -> dict[str,
 
 
 def asked(pod: Object) -> dict[str, int]:
-    """GPU resources that the pod's containers ask for; empty for a pod without a GPU."""
+    """Return the GPU resources that the pod requests; empty for a pod without a GPU."""
     amounts = {
         resource: sum(
             int(parse_quantity(container.get("resources", {}).get("limits", {}).get(resource, 0)))
@@ -47,14 +47,14 @@ def asked(pod: Object) -> dict[str, int]:
 
 
 def nodes_needed(pods: Sequence[Object], offer: Mapping[str, int]) -> int:
-    """How many nodes with this offer the pods take together; what the nodes never offer is left out."""
-    wanted = [asked(pod) for pod in pods]
-    totals = {resource: sum(one.get(resource, 0) for one in wanted) for resource in offer}
+    """Return how many nodes with this offer the pods need together; ignore resources that the nodes do not offer."""
+    requests = [asked(pod) for pod in pods]
+    totals = {resource: sum(request.get(resource, 0) for request in requests) for resource in offer}
     return max((-(-totals[resource] // amount) for resource, amount in offer.items()), default=0)
 
 
 def pods_on_cards(node: Object, pods: Sequence[Object]) -> list[list[Object]]:
-    """The serving pods on each of the node's cards: at most one where cards are whole, any number where shared."""
+    """Return the serving pods on each card of the node: at most one on a whole card, any number on a shared card."""
     labels = node["metadata"].get("labels", {})
     capacity = node["status"].get("capacity", {})
     own = [pod for pod in pods if pod["spec"].get("nodeName") == node["metadata"]["name"] and is_serving(pod)]

@@ -1,9 +1,9 @@
-"""The simulated GPU exporter: the series and labels that the guide's rules expect of ACK's.
+"""The simulated GPU exporter: the series and labels that the guide's rules expect of ACK's exporter.
 
-Which series exist follows what is known of the real one. There are those of nodes on which a pod of the exporter's
-DaemonSet is Ready. `DCGM_CUSTOM_PROCESS_*` are of a pod that runs a GPU process, which is one that is Ready, not
-terminating and no placeholder; `DCGM_FI_*` are of each card, with the pod's labels where a pod has the card for itself.
-Memory bandwidth is taken to follow the use of the multiprocessors; nothing is encoded or decoded.
+A node has series while a pod of the exporter's DaemonSet is Ready on it. `DCGM_CUSTOM_PROCESS_*` belong to a pod that
+runs a GPU process: it is Ready, not terminating, and not a placeholder. `DCGM_FI_*` belong to a card, and have the
+pod's labels if one pod has the whole card. Memory bandwidth follows the use of the multiprocessors. Nothing is encoded
+or decoded.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from prometheus_client.registry import Collector
 from autoscaling.ack.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.placeholders import is_pause_image
 from rehearsal.simulation.cards import MEMORY_LABEL, asked, pods_on_cards
+from rehearsal.simulation.cluster_copy import ClusterCopy, Object
 from rehearsal.simulation.exporter_agent import exporting_nodes
 from rehearsal.simulation.inference import MEMORY_USED_MIB, InferenceServers
-from rehearsal.simulation.node_pools import MODEL_LABEL
-from rehearsal.simulation.watch import Cluster, Object
+from rehearsal.simulation.scaling_groups import MODEL_LABEL
 
 ANSWERED = "rehearsal_requests_answered"
-"""A series of the rehearsal's own, for its timeline."""
+"""The rehearsal's own series, for its timeline."""
 
 _CARD_LABELS = ["UUID", "device", "gpu", "modelName", "Hostname", "NodeName"]
 _POD_LABELS = ["NamespaceName", "PodName", "ContainerName"]
 
 
 class GpuCollector(Collector):
-    """The series of the cluster as it is when it is asked."""
+    """Collects the series of the cluster's current state."""
 
-    def __init__(self, cluster: Cluster, servers: InferenceServers) -> None:
+    def __init__(self, cluster: ClusterCopy, servers: InferenceServers) -> None:
         self._cluster = cluster
         self._servers = servers
 
@@ -98,8 +98,8 @@ def _card(node: Object, index: int) -> list[str]:
     return [f"GPU-{node['metadata']['uid'][:-1]}{index:x}", f"nvidia{index}", str(index), model, name, name]
 
 
-def application(cluster: Cluster, servers: InferenceServers) -> web.Application:
-    """`/metrics` in the Prometheus text format."""
+def application(cluster: ClusterCopy, servers: InferenceServers) -> web.Application:
+    """Serve `/metrics` in the Prometheus text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(GpuCollector(cluster, servers))
     encode, content_type = exposition.choose_encoder("text/plain")

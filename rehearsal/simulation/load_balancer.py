@@ -1,4 +1,4 @@
-"""Gives each LoadBalancer Service a loopback address and sends its requests to the pods that serve."""
+"""The simulated load balancers: a loopback address for each LoadBalancer Service, and requests to its pods."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from typing import Any
 
 from aiohttp import web
 from kubernetes import client
 
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from rehearsal.layout import Layout
+from rehearsal.simulation.cluster_copy import ClusterCopy, Object, is_serving, selects
 from rehearsal.simulation.inference import InferenceServers
-from rehearsal.simulation.watch import Cluster, Object, is_serving, selects
 
 _log = logging.getLogger(__name__)
 
 _HEADERS = {"Server": "Werkzeug/1.0.1 Python/3.6.9", "Content-Type": "text/html; charset=utf-8"}
-"""What the guide's `curl -v` shows of the sample."""
+"""The guide's `curl -v` shows these headers."""
 
 
 class LoadBalancers:
-    """One listener a Service; a controller keeps them equal to the Services there are."""
+    """Keeps a listener for each LoadBalancer Service."""
 
-    def __init__(self, layout: Layout, cluster: Cluster, servers: InferenceServers) -> None:
+    def __init__(self, layout: Layout, cluster: ClusterCopy, servers: InferenceServers) -> None:
         self._layout = layout
         self._cluster = cluster
         self._servers = servers
         self._listeners: dict[str, tuple[str, web.AppRunner]] = {}
 
     async def reconcile(self) -> None:
-        """Open a listener for each new Service, tell the Service its address, and close those of deleted ones."""
+        """Open a listener for each new Service, publish its address, and close the listeners of deleted Services."""
         wanted = {
             service["metadata"]["uid"]: service
             for service in self._cluster.services
@@ -72,21 +73,16 @@ class LoadBalancers:
     async def _report(self, service: Object, message: str) -> None:
         _log.warning("no load balancer for %s", message)
         metadata = service["metadata"]
-        event = client.CoreV1Event(
-            metadata=client.V1ObjectMeta(generate_name=metadata["name"] + "-", namespace=metadata["namespace"]),
-            involved_object=client.V1ObjectReference(
-                api_version="v1",
-                kind="Service",
-                name=metadata["name"],
-                namespace=metadata["namespace"],
-                uid=metadata["uid"],
-            ),
-            reason="SyncLoadBalancerFailed",
-            message=message,
-            type="Warning",
-        )
+        identity = {key: metadata[key] for key in ("name", "namespace", "uid")}
+        event: Any = {
+            "metadata": {"generateName": metadata["name"] + "-", "namespace": metadata["namespace"]},
+            "involvedObject": {"apiVersion": "v1", "kind": "Service", **identity},
+            "reason": "SyncLoadBalancerFailed",
+            "message": message,
+            "type": "Warning",
+        }
         await asyncio.to_thread(self._cluster.core.create_namespaced_event, metadata["namespace"], event)
-        # The controller tries again at its next round; a taken port rarely becomes free within moments.
+        # The next round retries. A taken port rarely becomes free within moments.
         await asyncio.sleep(2)
 
     async def _publish(self, service: Object, address: str) -> None:
@@ -113,7 +109,7 @@ class LoadBalancers:
                 intent = await server.answer(request.query.get("query", ""))
                 self._servers.answered += 1
                 response = web.Response(text=intent, headers=_HEADERS)
-            # The sample answers in HTTP/1.0: a connection is for one request.
+            # The guide's service answers in HTTP/1.0, with a connection for each request.
             response.force_close()
             return response
 

@@ -21,15 +21,9 @@ from pathlib import Path
 from typing import TextIO
 
 from rehearsal.errors import RehearsalError
+from rehearsal.layout import cache_folder
 from rehearsal.processes import end_with_parent
 from rehearsal.toolchain.groups import Group, numbers, read_groups
-
-
-def cache_folder() -> Path:
-    """`$ACKGPU_CACHE`, else `$XDG_CACHE_HOME/ackgpu`, else `~/.cache/ackgpu`."""
-    if chosen := os.environ.get("ACKGPU_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "ackgpu"
 
 
 def ensure_tools(

@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import trustme
 import yaml
 from kubernetes.utils.quantity import parse_quantity
 
-from rehearsal.control_plane.certificates import CertificateAuthority, write_private
+from rehearsal.control_plane.kubeconfigs import write_private
 from rehearsal.layout import Layout
 from rehearsal.processes import Processes
 from tests.engine.command import wait_until
@@ -82,9 +83,9 @@ class AdapterTrial:
     def __init__(self, layout: Layout, tools: Path, folder: Path, processes: Processes, prometheus: str) -> None:
         self._layout, self._tools, self._folder, self._processes = layout, tools, folder, processes
         self._prometheus = prometheus
-        authority = CertificateAuthority("trial")
-        authority.issue("adapter", hosts=[layout.address]).write(folder, "adapter")
-        self._trust = ssl.create_default_context(cadata=authority.certificate.decode())
+        authority = trustme.CA()
+        authority.issue_cert(layout.address).private_key_and_cert_chain_pem.write_to_path(folder / "adapter.pem")
+        self._trust = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
         [user] = yaml.safe_load(layout.kubeconfig.read_text())["users"]
         _client_certificate(user["user"], folder)
         self._trust.load_cert_chain(folder / "admin.crt", folder / "admin.key")
@@ -130,8 +131,8 @@ class AdapterTrial:
             f"--authorization-kubeconfig={kubeconfig}",
             f"--bind-address={self._layout.address}",
             f"--secure-port={_PORT}",
-            f"--tls-cert-file={self._folder / 'adapter.crt'}",
-            f"--tls-private-key-file={self._folder / 'adapter.key'}",
+            f"--tls-cert-file={self._folder / 'adapter.pem'}",
+            f"--tls-private-key-file={self._folder / 'adapter.pem'}",
             "--metrics-relist-interval=1m",
             "--metrics-max-age=20m",
         ]

@@ -18,8 +18,8 @@ from pulumi import automation
 
 from live.checks import StackOutputs
 from rehearsal.alicloud.store import CloudStore
+from rehearsal.automation import select_stack
 from rehearsal.cloud import running_cloud
-from rehearsal.engine import select_stack
 from rehearsal.layout import CHECKOUT, STACK, Layout
 from rehearsal.toolchain.build import ensure_tools
 from tests.engine import secret_search

@@ -15,13 +15,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+import trustme
 from aiohttp import web
 from kubernetes import client
 
 from autoscaling.ack.versions import CUSTOM_METRICS_PATH
-from rehearsal.control_plane.certificates import CertificateAuthority
 from tests.engine.hpa_situations import Samples
 
 NAME, NAMESPACE, PORT = "table", "default", 6444
@@ -85,12 +84,11 @@ class Table:
 
 
 @contextlib.contextmanager
-def serving(table: Table, address: str, folder: Path) -> Iterator[bytes]:
+def serving(table: Table, address: str) -> Iterator[bytes]:
     """Serve the table for the duration of a `with` block; gives the certificate of its authority."""
-    authority = CertificateAuthority("custom metrics")
-    authority.issue(NAME, hosts=[f"{NAME}.{NAMESPACE}.svc"]).write(folder, NAME)
+    authority = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / f"{NAME}.crt", folder / f"{NAME}.key")
+    authority.issue_cert(f"{NAME}.{NAMESPACE}.svc").configure_cert(context)
     application = web.Application()
     application.router.add_get(CUSTOM_METRICS_PATH, table.discovery)
     application.router.add_get(CUSTOM_METRICS_PATH + "/namespaces/{namespace}/pods/{pods}/{metric}", table.answer)
@@ -109,7 +107,7 @@ def serving(table: Table, address: str, folder: Path) -> Iterator[bytes]:
     thread.start()
     try:
         assert started.wait(10), f"{address}:{PORT} can't be served"
-        yield authority.certificate
+        yield authority.cert_pem.bytes()
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

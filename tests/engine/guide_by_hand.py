@@ -19,7 +19,7 @@ from pulumi import automation
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS, CloudResource
-from rehearsal.engine import engine_options
+from rehearsal.automation import engine_options
 from tests.engine.conftest import Rehearsal
 
 DATA = Path(__file__).parents[1] / "data"

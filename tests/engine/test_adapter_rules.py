@@ -20,7 +20,7 @@ from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.metrics.exposed_name import name_of_rule
 from live.checks.cluster import Cluster
 from rehearsal.processes import Processes
-from rehearsal.simulation.node_pools import kwok_node
+from rehearsal.simulation.scaling_groups import kwok_node
 from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal

@@ -19,7 +19,7 @@ from pulumi.automation import OpType
 
 from live.checks import check_stack
 from live.helm_release import HelmRelease, latest, secret_selector
-from rehearsal.engine import engine_options
+from rehearsal.automation import engine_options
 from tests.engine.command import Command, wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.watching import Watching

@@ -16,9 +16,9 @@ from pulumi.automation import OpType
 
 from live.checks import check_stack
 from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, SWITCH, Cloud
+from rehearsal.automation import engine_options, select_stack
 from rehearsal.cloud import running_cloud
-from rehearsal.control_plane.credentials import Credentials
-from rehearsal.engine import engine_options, select_stack
+from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kubeconfig
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.checkout import fresh_checkout
@@ -26,6 +26,7 @@ from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret
 from tests.engine.shown import Shown
+from tests.rehearsed_account import add_network
 
 ZONES = ["cn-hangzhou-h", "cn-hangzhou-i", "cn-hangzhou-j"]
 FROM_NOTHING = {"zones": ZONES, "systemPool": {"size": 1}}
@@ -96,7 +97,7 @@ def works(content: str) -> bool:
 def revoke(account: Rehearsal, content: str) -> Secret:
     """Let a credential that works be one that the API server refuses; returns its key."""
     assert works(content)
-    Credentials(account.layout).renew()
+    renew_kubeconfig(account.layout)
     wait_until(lambda: not works(content), "the old credential is refused")
     return Secret.of_kubeconfig(content)
 
@@ -123,7 +124,7 @@ def refused(stack: automation.Stack, *arguments: str) -> str:
 
 
 def test_a_network_whose_addresses_overlap_is_refused_and_nothing_is_made(account: Rehearsal) -> None:
-    account.store.add_network("10.0.0.0/16", THEIRS)
+    add_network(account.store, "10.0.0.0/16", THEIRS)
     before = cloud(account)
     edit(account.layout, create={**EXISTING, "serviceCidr": "10.0.240.0/20"})
     with pytest.raises(automation.CommandError) as refusal:
@@ -189,7 +190,7 @@ def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
 
     server = created.outputs().api_server
     assert server == f"https://{created.layout.intranet_address}:6443"
-    expired = Credentials(created.layout).temporary(timedelta(seconds=1))
+    expired = temporary_kubeconfig(created.layout, timedelta(seconds=1))
     wait_until(lambda: not works(expired), "a credential is refused once its time is over")
     content = kubeconfig_in(resources(created))
     assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == server

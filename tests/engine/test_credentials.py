@@ -12,6 +12,7 @@ from pulumi.automation import ConfigValue, OpType
 from live.checks import check_stack
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret, in_files
+from tests.rehearsed_account import require_access_key, require_no_credentials
 
 ACCESS_KEY_ID = "LTAI-of-a-reader"
 RIGHT, WRONG = "right-access-key-secret-1e9d", "wrong-access-key-secret-7c42"
@@ -20,11 +21,11 @@ RIGHT, WRONG = "right-access-key-secret-1e9d", "wrong-access-key-secret-7c42"
 @pytest.fixture(scope="module", autouse=True)
 def with_access_key(rehearsal: Rehearsal) -> Iterator[None]:
     """An instance of V2, and a stack that was not brought up yet."""
-    rehearsal.store.demand_basic_auth(ACCESS_KEY_ID, RIGHT)
+    require_access_key(rehearsal.store, ACCESS_KEY_ID, RIGHT)
     rehearsal.edit(waitForMetrics="20s")
     yield
     rehearsal.stack.destroy(color="never")
-    rehearsal.store.demand_nothing()
+    require_no_credentials(rehearsal.store)
     rehearsal.reset()
 
 

@@ -16,6 +16,7 @@ from pulumi.automation import OpType
 
 from live.adapter_release import uninstall
 from live.checks import check_stack
+from rehearsal.alicloud.node_pools import node_pools
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
@@ -116,7 +117,7 @@ def test_a_refresh_finds_what_was_changed_and_up_puts_it_right(rehearsal: Rehear
     assert (result.summary.resource_changes or {})[OpType.UPDATE] == 3
     hpa = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler("gpu-hpa", "default")
     assert hpa.spec.max_replicas == 10
-    assert [pool.max_size for pool in rehearsal.store.node_pools()] == [10]
+    assert [pool.max_size for pool in node_pools(rehearsal.store.read())] == [10]
     container = (
         client.AppsV1Api(rehearsal.api).read_namespaced_deployment(NAME, SYSTEM).spec.template.spec.containers[0]
     )

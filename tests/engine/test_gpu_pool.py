@@ -15,7 +15,8 @@ from kubernetes import client
 from pulumi import automation
 
 from live.checks import check_stack
-from rehearsal.alicloud.store import NODE_POOL, NodePool
+from rehearsal.alicloud.node_pools import NodePool, node_pools
+from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.environment import engine_variables
 from rehearsal.processes import child_environment
 from tests.engine.command import wait_until
@@ -64,7 +65,7 @@ def running(rehearsal: Rehearsal, label: str) -> dict[str, str]:
 
 
 def nodes(rehearsal: Rehearsal) -> list[client.V1Node]:
-    [pool] = rehearsal.store.node_pools()
+    [pool] = node_pools(rehearsal.store.read())
     label = f"alibabacloud.com/nodepool-id={pool.id}"
     return list(client.CoreV1Api(rehearsal.api).list_node(label_selector=label).items)
 

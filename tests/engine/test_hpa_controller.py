@@ -21,7 +21,7 @@ import urllib3
 from kubernetes import client, config, watch
 
 from autoscaling.hpa.controller import Limit, Pod
-from rehearsal.control_plane.servers import start_control_plane
+from rehearsal.control_plane.start import start_control_plane
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import Processes, sweep
 from rehearsal.supervisor import prepare_folders
@@ -65,7 +65,7 @@ def test_the_replicas_in_generated_situations_are_those_of_the_real_controller(
     generator = Generator(SEED)
     situations = {f"s{number}": generator.for_a_cluster(SYNC_SECONDS) for number in range(SITUATIONS)}
     table = Table({name: [sync.samples for sync in one.syncs if sync.samples] for name, one in situations.items()})
-    with custom_metrics.serving(table, layout.address, layout.cloud) as authority, ThreadPoolExecutor(8) as threads:
+    with custom_metrics.serving(table, layout.address) as authority, ThreadPoolExecutor(8) as threads:
         custom_metrics.register(api, layout.address, authority)
         _define_workloads(api)
         list(threads.map(lambda item: _create_workload(api, *item), situations.items()))

@@ -18,6 +18,7 @@ from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import in_files, secrets_of
+from tests.rehearsed_account import fail_creations
 
 pytestmark = pytest.mark.usefixtures("live")
 
@@ -122,7 +123,7 @@ def test_the_guides_own_rules_are_served_as_the_guide_says_and_no_more(rehearsal
 
 def test_a_pool_that_is_sold_out_stops_up_and_the_next_up_goes_on(rehearsal: Rehearsal) -> None:
     pool = rehearsal.setting("gpuNodePool")
-    rehearsal.store.inject_fault(NODE_POOL, "OperationDenied.NoStock")
+    fail_creations(rehearsal.store, NODE_POOL, "OperationDenied.NoStock")
     rehearsal.edit(gpuNodePool={**pool, "name": "other"})
     # A pool's name can change in place: no new pool, so the fault is still there for the next creation.
     assert OpType.UPDATE in (rehearsal.up().summary.resource_changes or {})

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 from pulumi.automation import PulumiCommand
 
-from rehearsal.control_plane.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 from rehearsal.layout import Layout
 from tests.engine import secret_search
 from tests.engine.conftest import SideBySide
@@ -62,8 +63,8 @@ def engine_that_echoes(folder: Path) -> PulumiCommand:
 @pytest.fixture(scope="module")
 def planted() -> tuple[bytes, bytes, list[Secret]]:
     """A kubeconfig, an address, and the secrets in them."""
-    pair = CertificateAuthority("rehearsal").issue("kubernetes-admin")
-    content = kubeconfig("https://127.0.0.1:6443", b"", client_certificate_user(pair))
+    certificate = trustme.CA().issue_cert(common_name="kubernetes-admin")
+    content = kubeconfig("https://127.0.0.1:6443", b"", certificate_user(certificate))
     address = b"http://127.0.0.1:9090/api/v1/prometheus/0123456789abcdef0123456789abcdef/1/c1/cn-hangzhou"
     secrets = [Secret.of_kubeconfig(content.decode()), Secret.of_prometheus_address(address.decode())]
     assert not any(secret.is_in(bytes(secret.name, "ascii") * 100) for secret in secrets)

@@ -12,11 +12,11 @@ from pulumi import automation
 from pulumi.automation import OpType
 
 from live.checks.cluster import Cluster
-from rehearsal.engine import engine_options
+from rehearsal.automation import engine_options
 from rehearsal.layout import CHECKOUT, PORTS
 from rehearsal.leftovers import cluster_leftovers
 from rehearsal.simulation.cards import COUNT_LABEL
-from rehearsal.simulation.node_pools import kwok_node
+from rehearsal.simulation.scaling_groups import kwok_node
 from tests.engine import guide_by_hand
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal

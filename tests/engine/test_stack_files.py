@@ -12,7 +12,7 @@ import pytest
 from pulumi import automation
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from rehearsal.engine import engine_options
+from rehearsal.automation import engine_options
 from rehearsal.layout import CHECKOUT
 from tests import engine_values
 from tests.engine.conftest import Rehearsal

@@ -12,7 +12,7 @@ from pulumi import automation
 from pulumi.automation import OpType
 
 from live.checks import StackOutputs, check_stack
-from rehearsal.engine import engine_options
+from rehearsal.automation import engine_options
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.command import Command
 from tests.engine.conftest import Rehearsal

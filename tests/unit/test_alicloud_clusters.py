@@ -12,14 +12,15 @@ from typing import Any
 import grpc
 import pulumi_alicloud as alicloud
 import pytest
+import trustme
 import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, PROMETHEUS, SWITCH, CloudStore
-from rehearsal.control_plane.certificates import CertificateAuthority
-from rehearsal.control_plane.credentials import Credentials
+from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kubeconfig
 from rehearsal.layout import Layout
+from tests.rehearsed_account import add_network
 from tests.unit.test_alicloud_protocol import ADDRESS, INSTANCE, REGION, Engine, sdk_keys, values
 
 ZONES = ("cn-beijing-h", "cn-beijing-k")
@@ -33,8 +34,8 @@ def layout(tmp_path: Path) -> Layout:
     """Of an account without a cluster."""
     layout = Layout(tmp_path)
     layout.control_plane.mkdir(parents=True)
-    CertificateAuthority("rehearsal").pair.write(layout.control_plane, "ca")
-    Credentials(layout).renew()
+    trustme.CA().cert_pem.write_to_path(layout.control_plane / "ca.crt")
+    renew_kubeconfig(layout)
     CloudStore(layout.store).create(cluster_id=None, region=REGION, version="1.36.3-aliyun.1")
     layout.prometheus_api_url.write_text(ADDRESS)
     return layout
@@ -157,7 +158,7 @@ def test_pods_need_nodes_in_their_zone(engine: Engine) -> None:
 
 def test_there_is_one_control_plane(engine: Engine) -> None:
     identity, inputs, _ = cluster(engine)
-    assert f"cluster {identity} stands on it" in refused(engine, CLUSTER, inputs)
+    assert f"which cluster {identity} uses" in refused(engine, CLUSTER, inputs)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +166,10 @@ def test_there_is_one_control_plane(engine: Engine) -> None:
     [
         ({"vpcId": "vpc-gone"}, "InvalidVpcId.NotFound"),
         ({"zoneId": "cn-hangzhou-h"}, "InvalidZoneId.NotFound: cn-beijing has no zone cn-hangzhou-h"),
-        ({"cidrBlock": "10.1.0.0/20"}, "InvalidCidrBlock: 10.1.0.0/20 is no block"),
-        ({"cidrBlock": "10.0.0.0/30"}, "InvalidCidrBlock: 10.0.0.0/30 is no block"),
+        ({"cidrBlock": "10.1.0.0/20"}, "InvalidCidrBlock: 10.1.0.0/20 is not a block"),
+        ({"cidrBlock": "10.0.0.0/30"}, "InvalidCidrBlock: 10.0.0.0/30 is not a block"),
         ({"cidrBlock": "10.0.8.0/21"}, "InvalidCidrBlock.Overlapped: 10.0.8.0/21 overlaps"),
-        ({"cidrBlock": "nope"}, "InvalidCidrBlock: 'nope' is no CIDR block"),
+        ({"cidrBlock": "nope"}, "InvalidCidrBlock: 'nope' is not a CIDR block"),
     ],
     ids=str,
 )
@@ -237,7 +238,7 @@ def test_a_refresh_sees_a_new_version_and_a_second_update_keeps_it(engine: Engin
 
 def test_networks_and_vswitches_are_told_as_the_sdk_takes_them(engine: Engine) -> None:
     vpc, nodes, pods = network(engine)
-    engine.store.add_network("192.168.0.0/16", {"vsw-theirs": ("cn-beijing-h", "192.168.0.0/20")})
+    add_network(engine.store, "192.168.0.0/16", {"vsw-theirs": ("cn-beijing-h", "192.168.0.0/20")})
     [found] = engine.invoke(SWITCHES, ids=[nodes[0]])["vswitches"]
     assert found.keys() == sdk_keys(alicloud.vpc.outputs.GetSwitchesVswitchResult)
     assert (found["vpcId"], found["zoneId"], found["cidrBlock"]) == (vpc, "cn-beijing-h", "10.0.0.0/20")
@@ -282,7 +283,7 @@ def test_a_temporary_credential_has_the_vendors_limits(engine: Engine, minutes: 
 
 
 def test_a_revoked_credential_is_of_an_authority_that_is_trusted_no_more(layout: Layout) -> None:
-    credentials, before = Credentials(layout), layout.kubeconfig.read_text()
+    before = layout.kubeconfig.read_text()
 
     def trusted(content: str) -> bool:
         for authority in x509.load_pem_x509_certificates(layout.client_authorities.read_bytes()):
@@ -292,9 +293,9 @@ def test_a_revoked_credential_is_of_an_authority_that_is_trusted_no_more(layout:
         return False
 
     assert trusted(before)
-    temporary = credentials.temporary(datetime.timedelta(minutes=15))
+    temporary = temporary_kubeconfig(layout, datetime.timedelta(minutes=15))
     assert trusted(temporary)
-    credentials.renew()
+    renew_kubeconfig(layout)
     assert [trusted(one) for one in (before, temporary, layout.kubeconfig.read_text())] == [False, False, True]
     assert layout.kubeconfig.stat().st_mode & 0o777 == 0o600
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from rehearsal.alicloud.nodes import node_waiter
+from rehearsal.alicloud.node_waiter import node_waiter
 from rehearsal.alicloud.store import NODE_POOL, CloudResource, CloudStore
 from rehearsal.errors import RehearsalError
 

@@ -20,12 +20,14 @@ import pytest
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
+from rehearsal.alicloud.node_pools import report_size
 from rehearsal.alicloud.plugin import AlicloudProvider, install_plugin
 from rehearsal.alicloud.schema import UNKNOWN
 from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudStore
-from rehearsal.alicloud.vendor import SIMULATED
+from rehearsal.alicloud.vendor_api import SIMULATED
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
+from tests.rehearsed_account import fail_creations
 
 CASES = json.loads((CHECKOUT / "tests" / "data" / "alicloud_check_cases.json").read_text())["cases"]
 CLUSTER, REGION = "c0123456789abcdef0123456789abcdef", "cn-beijing"
@@ -246,8 +248,8 @@ def test_deleting_twice_is_no_error(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("code", ["OperationDenied.NoStock", "QuotaExceeded", "Throttling"])
-def test_an_injected_fault_stops_one_creation_and_the_next_succeeds(engine: Engine, code: str) -> None:
-    engine.store.inject_fault(NODE_POOL, code)
+def test_an_injected_failure_stops_one_creation_and_the_next_succeeds(engine: Engine, code: str) -> None:
+    fail_creations(engine.store, NODE_POOL, code)
     with pytest.raises(grpc.RpcError, match=f"{code}: "):
         engine.create(NODE_POOL, POOL)
     assert engine.store.read().resources == {}
@@ -429,7 +431,7 @@ def test_the_size_that_the_autoscaler_chose_is_told_and_is_a_change_unless_it_is
     pool = {name: value for name, value in POOL.items() if name != "desiredSize"} | {"scalingConfig": scaling}
     identity, made = engine.create(NODE_POOL, pool)
     assert made["desiredSize"] == "1"
-    engine.store.report_size(made["nodePoolId"], 3)
+    report_size(engine.store, made["nodePoolId"], 3)
     read = engine.read(NODE_POOL, identity)
     state = values(read.properties)
     assert state["desiredSize"] == "3"
@@ -442,5 +444,5 @@ def test_a_pool_that_stops_to_autoscale_has_the_size_that_it_is_given(engine: En
     scaling = {"enable": True, "minSize": 1, "maxSize": 4}
     pool = {name: value for name, value in POOL.items() if name != "desiredSize"} | {"scalingConfig": scaling}
     identity, made = engine.create(NODE_POOL, pool)
-    engine.store.report_size(made["nodePoolId"], 3)
+    report_size(engine.store, made["nodePoolId"], 3)
     assert engine.update(NODE_POOL, identity, pool, POOL)["desiredSize"] == POOL["desiredSize"]

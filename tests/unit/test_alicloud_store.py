@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudResource, CloudStore, NodePool
+from rehearsal.alicloud.node_pools import NodePool, node_pools
+from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudResource, CloudStore
 from rehearsal.errors import RehearsalError
+from tests.rehearsed_account import fail_creations
 
 
 @pytest.fixture
@@ -65,12 +67,12 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(store: CloudStore) -> Non
     assert store.read() == before
 
 
-def test_a_fault_is_used_as_often_as_it_was_injected(store: CloudStore) -> None:
-    store.inject_fault(NODE_POOL, "Throttling", times=2)
+def test_an_injected_failure_is_used_as_often_as_it_was_injected(store: CloudStore) -> None:
+    fail_creations(store, NODE_POOL, "Throttling", times=2)
     with store.transaction() as cloud:
-        taken = [cloud.take_fault(NODE_POOL) for _ in range(3)]
+        taken = [cloud.take_failure(NODE_POOL) for _ in range(3)]
     assert taken == ["Throttling", "Throttling", None]
-    assert store.read().faults == {}
+    assert store.read().failures == {}
 
 
 def test_an_autoscaling_pool_starts_with_its_minimum_and_a_fixed_one_has_its_size() -> None:
@@ -84,7 +86,7 @@ def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     with store.transaction() as cloud:
         cloud.resources["c1:np1"] = pool(labels=[{"key": "ack.node.gpu.schedule", "value": "default"}], taints=[taint])
-    [found] = store.node_pools()
+    [found] = node_pools(store.read())
     assert (found.id, found.cluster_id, found.name) == ("np1", "c1", "gpu")
     assert found.labels == {"ack.node.gpu.schedule": "default"}
     assert found.taints == [taint]

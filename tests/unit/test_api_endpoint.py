@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pulumi
 import pytest
+import trustme
 import yaml
 
 from live.api_endpoint import ApiEndpoints, server_of
-from rehearsal.control_plane.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 
 INTERNET, INTRANET = "https://203.0.113.7:6443", "https://10.0.0.9:6443"
 BOTH = ApiEndpoints(INTERNET, INTRANET)
-AUTHORITY = CertificateAuthority("cluster")
+AUTHORITY = trustme.CA()
 CONTENT = kubeconfig(
-    INTERNET, AUTHORITY.certificate, client_certificate_user(AUTHORITY.issue("kubernetes-admin"))
+    INTERNET, AUTHORITY.cert_pem.bytes(), certificate_user(AUTHORITY.issue_cert(common_name="kubernetes-admin"))
 ).decode()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pulumi
 import pytest
+import trustme
 import yaml
 
 from autoscaling.ack.versions import ADAPTER_SERVICE
@@ -28,7 +29,7 @@ from live.other_owners import (
     unknown_former_names,
 )
 from live.preflight import Sight
-from rehearsal.control_plane.certificates import CertificateAuthority, client_certificate_user, kubeconfig
+from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 from tests.unit.fake_cluster import FakeCluster, running
 from tests.unit.program import Recorder, run_program, stack_config
 
@@ -489,17 +490,15 @@ def test_a_proxy_that_cannot_be_used_is_told(
     assert "c2VjcmV0" not in str(failure.value)
 
 
-AUTHORITY = CertificateAuthority("cluster")
+AUTHORITY, ANOTHER_AUTHORITY = trustme.CA(), trustme.CA()
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCluster]:
+def secured() -> Iterator[FakeCluster]:
     """A cluster over TLS that asks for a certificate of its authority."""
-    folder = tmp_path_factory.mktemp("server")
-    AUTHORITY.issue("server", hosts=["127.0.0.1"]).write(folder, "server")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(folder / "server.crt", folder / "server.key")
-    tls.load_verify_locations(cadata=AUTHORITY.certificate.decode())
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(tls)
+    AUTHORITY.configure_trust(tls)
     tls.verify_mode = ssl.CERT_REQUIRED
     with running(EMPTY, tls) as cluster:
         yield cluster
@@ -516,23 +515,23 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
         load(self, pair)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
-    user = client_certificate_user(AUTHORITY.issue("admin"))
+    user = certificate_user(AUTHORITY.issue_cert(common_name="admin"))
     before = os.umask(0)
     try:
-        preflight.look(kubeconfig(secured.host, AUTHORITY.certificate, user).decode(), ["demo"])
+        preflight.look(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
     finally:
         os.umask(before)
     assert modes == [0o600]
 
 
-@pytest.mark.parametrize("user", [{}, client_certificate_user(CertificateAuthority("another").issue("admin"))])
+@pytest.mark.parametrize("user", [{}, certificate_user(ANOTHER_AUTHORITY.issue_cert(common_name="admin"))])
 def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
     with pytest.raises(cluster_client.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
-        preflight.look(kubeconfig(secured.host, AUTHORITY.certificate, user).decode(), ["demo"])
+        preflight.look(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
 
 
 def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
-    user = client_certificate_user(AUTHORITY.issue("admin"))
+    user = certificate_user(AUTHORITY.issue_cert(common_name="admin"))
     with pytest.raises(cluster_client.UnreachableError, match="certificate verify failed"):
-        preflight.look(kubeconfig(secured.host, CertificateAuthority("another").certificate, user).decode(), ["demo"])
+        preflight.look(kubeconfig(secured.host, ANOTHER_AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
     preflight.look(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])

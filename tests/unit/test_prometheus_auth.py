@@ -15,6 +15,7 @@ from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from live.checks import Step, check_stack
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.stack_file import rehearsed_settings
+from tests.rehearsed_account import require_access_key, require_no_credentials
 from tests.unit.fake_cluster import ADAPTER_PODS, PROMETHEUS, RULE, VALUES, adapter_pod, healthy, query, running, series
 from tests.unit.program import CHECKOUT, Recorder, run, run_program, stack_config
 
@@ -208,8 +209,8 @@ def test_an_instance_of_v2_admits_its_access_key_alone(tmp_path: Path) -> None:
     store = CloudStore(tmp_path / "cloud.json")
     store.create("c1", "cn-hangzhou", "1.36")
     assert store.read().admits("")
-    store.demand_basic_auth("LTAI1", SECRET)
+    require_access_key(store, "LTAI1", SECRET)
     assert [store.read().admits(header) for header in (HEADER, "", "Basic TFRBSTE6eA==")] == [True, False, False]
     assert SECRET not in (tmp_path / "cloud.json").read_text()
-    store.demand_nothing()
+    require_no_credentials(store)
     assert store.read().admits("")

@@ -21,9 +21,9 @@ from pulumi import automation
 
 from live.checks import Step
 from rehearsal import leftovers
+from rehearsal.automation import operation
 from rehearsal.cloud import kept_up, take_down
-from rehearsal.control_plane.servers import start_control_plane
-from rehearsal.engine import operation
+from rehearsal.control_plane.start import start_control_plane
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep

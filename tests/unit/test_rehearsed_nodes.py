@@ -11,12 +11,13 @@ from kubernetes import client
 from prometheus_client.core import Metric
 
 from autoscaling.ack.node_labels import POOL_LABEL
-from rehearsal.alicloud.store import PROMETHEUS, CloudResource, CloudStore, NodePool
+from rehearsal.alicloud.node_pools import NodePool
+from rehearsal.alicloud.store import PROMETHEUS, CloudResource, CloudStore
+from rehearsal.simulation.cluster_copy import ClusterCopy
 from rehearsal.simulation.exporter_agent import ExporterAgent
 from rehearsal.simulation.gpu_exporter import GpuCollector
 from rehearsal.simulation.inference import InferenceServers
-from rehearsal.simulation.node_pools import NodePools
-from rehearsal.simulation.watch import Cluster
+from rehearsal.simulation.scaling_groups import ScalingGroups
 
 REGION = "cn-hangzhou"
 READY = [{"type": "Ready", "status": "True"}]
@@ -24,8 +25,8 @@ TAINT = {"key": "team", "value": "ml", "effect": "NoSchedule"}
 TOLERATED = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
 
 
-def cluster(**objects: Any) -> Cluster:
-    return cast(Cluster, SimpleNamespace(**objects))
+def cluster(**objects: Any) -> ClusterCopy:
+    return cast(ClusterCopy, SimpleNamespace(**objects))
 
 
 def node(name: str) -> dict[str, Any]:
@@ -144,5 +145,5 @@ def test_a_node_comes_for_a_pod_that_would_fit_on_it(waiting: dict[str, Any], co
         id="np1", cluster_id="c1", name="gpu", instance_types=["ecs.gn6v-c8g1.2xlarge"], labels={}, taints=[TAINT],
         autoscaling=True, min_size=0, max_size=2, desired_size=0,
     )  # fmt: skip
-    pools = NodePools(cluster(pods=[waiting]), cast(CloudStore, None), REGION)
+    pools = ScalingGroups(cluster(pods=[waiting]), cast(CloudStore, None), REGION)
     assert (pools.unplaced(pool) == [waiting]) is comes

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from rehearsal.errors import RehearsalError
-from rehearsal.layout import CHECKOUT
+from rehearsal.layout import CHECKOUT, cache_folder
 from rehearsal.toolchain import build as toolchain
 from rehearsal.toolchain.groups import Group, ModuleFile, read_groups
 
@@ -358,4 +358,4 @@ def test_the_cache_folder_is_the_users_choice_then_the_desktops_then_the_homes(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert toolchain.cache_folder() == Path(folder)
+    assert cache_folder() == Path(folder)

@@ -1,4 +1,4 @@
-"""The simulated HTTP API of Managed Prometheus: a door with a token in its path before the real Prometheus."""
+"""The simulated HTTP API of Managed Prometheus: it checks a token in the path and asks the real Prometheus."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import httpx
 from aiohttp import web
 
 from rehearsal.alicloud.store import CloudStore
-from rehearsal.control_plane.certificates import write_private
+from rehearsal.control_plane.kubeconfigs import write_private
 from rehearsal.layout import PORTS, Layout
 
-_PASSED_ON = ("Content-Type",)
+_FORWARDED = ("Content-Type",)
 
 
 def write_address(layout: Layout, region: str) -> None:
-    """Make up the address that `getPrometheus` answers; its path holds a token, as the vendor's does."""
+    """Write the address that `getPrometheus` answers; its path contains a token, like the vendor's."""
     token, user = secrets.token_hex(16), secrets.randbelow(10**16)
     path = f"/api/v1/prometheus/{token}/{user}/{region}"
-    write_private(layout.prometheus_api_url, f"http://{layout.address}:{PORTS.arms}{path}".encode())
+    write_private(layout.prometheus_api_url, f"http://{layout.address}:{PORTS.managed_prometheus}{path}".encode())
 
 
 def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) -> web.Application:
-    """Queries under the address are passed on.
+    """Forward the queries under the address.
 
-    Refused is any other path, a cluster without an instance, and an instance of V2 without its AccessKey.
+    Refuse any other path, a cluster without an instance, and an instance of V2 without its AccessKey.
     """
     prefix = httpx.URL(layout.prometheus_api_url.read_text()).path
     upstream = f"http://{layout.address}:{PORTS.prometheus}"
@@ -41,7 +41,7 @@ def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) ->
         answer = await client.request(
             request.method, upstream + path, params=request.query, content=await request.read()
         )
-        headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+        headers = {name: answer.headers[name] for name in _FORWARDED if name in answer.headers}
         return web.Response(status=answer.status_code, body=answer.content, headers=headers)
 
     app = web.Application()

@@ -1,4 +1,4 @@
-"""What the vendor's queries have in common: filters, and the shape of an answer."""
+"""What the answers of the vendor's servers have in common: refusals, filters, and the shape of a list."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from collections.abc import Sequence
 from typing import Any
 
 
+class Refused(Exception):
+    """A request that the vendor's servers refuse; the message starts with their error code."""
+
+
 def passes(entry: dict[str, Any], arguments: dict[str, Any], filters: Sequence[str], name: str) -> bool:
-    """Whether an entry of an answer is one that the query asks for.
+    """Return whether an entry passes the filters of a query.
 
     Args:
-        entry: of the answer.
-        arguments: of the query.
-        filters: arguments that the entry has under the same name.
-        name: of the entry, for `nameRegex`.
+        entry: one entry of the answer.
+        arguments: the arguments of the query.
+        filters: arguments that are compared with the entry's value of the same name.
+        name: the entry's name, for `nameRegex`.
     """
     ids, pattern = arguments.get("ids"), arguments.get("nameRegex")
     if ids and entry["id"] not in ids:
         return False
     if pattern and not re.search(pattern, name):
         return False
-    return all(entry[one] == arguments[one] for one in filters if arguments.get(one))
+    return all(entry[key] == arguments[key] for key in filters if arguments.get(key))
 
 
 def listing(arguments: dict[str, Any], key: str, found: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
-    """The answer of a query whose entries stand under `key`."""
+    """Return the answer of a query that lists its entries under `key`."""
     ids = [entry["id"] for entry in found]
-    # The real id is a hash of the ids too: a random one would be a change at each run.
+    # The vendor's id is a hash of the ids too. A random id would be a change at each run.
     identity = hashlib.sha256(",".join(ids).encode()).hexdigest()[:16]
     return {**arguments, "id": identity, "ids": ids, "names": list(names), key: found}

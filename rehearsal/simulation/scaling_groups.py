@@ -1,7 +1,7 @@
-"""The simulated scaling groups: node pools in the cloud's store become kwok nodes, and follow the pods.
+"""The simulated scaling groups and their autoscaler: they turn the node pools of the account into kwok nodes.
 
-A fixed pool has its desired size. An autoscaling pool gains nodes for GPU pods that the scheduler can't place and
-loses nodes that have been idle, within its limits, as ACK's autoscaler does in minutes rather than seconds.
+A fixed pool has its desired size. An autoscaling pool gains nodes for GPU pods that the scheduler can't place, and
+loses idle nodes, within its limits. ACK's autoscaler does the same in minutes.
 """
 
 from __future__ import annotations
@@ -10,29 +10,32 @@ import asyncio
 import contextlib
 import itertools
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kubernetes import client
 
 from autoscaling.ack.instance_types import InstanceType, find_instance_type
 from autoscaling.ack.node_labels import POOL_LABEL
 from autoscaling.ack.taints import keeping_off
-from rehearsal.alicloud.store import CloudStore, NodePool
-from rehearsal.control_plane.kwok import NODE_ANNOTATION
+from rehearsal.alicloud.node_pools import NodePool, node_pools, report_size
+from rehearsal.alicloud.store import CloudStore
+from rehearsal.control_plane.start import NODE_ANNOTATION
 from rehearsal.simulation.cards import COUNT_LABEL, MEMORY_LABEL, asked, nodes_needed, offered
-from rehearsal.simulation.watch import Cluster, Object, condition
+from rehearsal.simulation.cluster_copy import ClusterCopy, Object, condition
 
 PROVISION_SECONDS = 3.0
-"""From the order of a node to its appearance in the cluster."""
+"""Time from the order of a node until it is in the cluster."""
 IDLE_SECONDS = 3.0
-"""How long a node is without GPU pods before an autoscaling pool gives it back."""
+"""Time without GPU pods until an autoscaling pool deletes a node."""
 
 MODEL_LABEL = "aliyun.accelerator/nvidia_name"
 
 
-class NodePools:
-    """Keeps the cluster's GPU nodes equal to what the cloud's node pools say."""
+class ScalingGroups:
+    """Keeps the GPU nodes of the cluster equal to the node pools of the account."""
 
-    def __init__(self, cluster: Cluster, store: CloudStore, region: str) -> None:
+    def __init__(self, cluster: ClusterCopy, store: CloudStore, region: str) -> None:
         self._cluster = cluster
         self._store = store
         self._region = region
@@ -41,8 +44,8 @@ class NodePools:
         self._numbers = itertools.count(2)
 
     async def reconcile(self) -> None:
-        """One round: order, deliver and give back nodes."""
-        pools = {pool.id: pool for pool in self._store.node_pools()}
+        """Order, create and delete nodes."""
+        pools = {pool.id: pool for pool in node_pools(self._store.read())}
         nodes = [node for node in self._cluster.nodes if POOL_LABEL in node["metadata"].get("labels", {})]
         for node in nodes:
             if node["metadata"]["labels"][POOL_LABEL] not in pools:
@@ -62,16 +65,16 @@ class NodePools:
             offer = offered(instance_type, pool.labels) if instance_type else {}
             missing = nodes_needed(self.unplaced(pool), offer)
             wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
-            await asyncio.to_thread(self._store.report_size, pool.id, known)
+            await asyncio.to_thread(report_size, self._store, pool.id, known)
         for _ in range(wanted - known):
             orders.append(now + PROVISION_SECONDS)
         for due in [due for due in orders if due <= now]:
             orders.remove(due)
             await self._create(pool, instance_type)
-        await self._give_back(pool, nodes, wanted, now)
+        await self._delete_idle(pool, nodes, wanted, now)
 
     def unplaced(self, pool: NodePool) -> list[Object]:
-        """The pods that wait for a node and would fit on one of the pool's; not those that push others out."""
+        """Return the pods that wait for a node of the pool, without those that preempt other pods."""
         labels = {POOL_LABEL: pool.id, **pool.labels}
         return [
             pod
@@ -80,10 +83,10 @@ class NodePools:
             and condition(pod, "PodScheduled") == "False"
             and "nominatedNodeName" not in pod["status"]
             and pod["spec"].get("nodeSelector", {}).items() <= labels.items()
-            and not keeping_off(_taints(pool), _tolerations(pod))
+            and not keeping_off([client.V1Taint(**taint) for taint in pool.taints], _tolerations(pod))
         ]
 
-    async def _give_back(self, pool: NodePool, nodes: list[Object], wanted: int, now: float) -> None:
+    async def _delete_idle(self, pool: NodePool, nodes: list[Object], wanted: int, now: float) -> None:
         busy = {pod["spec"].get("nodeName") for pod in self._cluster.pods if asked(pod)}
         surplus = len(nodes) - (pool.min_size if pool.autoscaling else wanted)
         for node in nodes:
@@ -115,7 +118,7 @@ class NodePools:
                 MEMORY_LABEL: f"{int(instance_type.gpu_memory_gib * 1024)}MiB",
                 COUNT_LABEL: str(int(instance_type.gpus)),
             }
-        node = kwok_node(f"{self._region}.10.0.{number // 250}.{number % 250 + 2}", labels, capacity, _taints(pool))
+        node = kwok_node(f"{self._region}.10.0.{number // 250}.{number % 250 + 2}", labels, capacity, pool.taints)
         await asyncio.to_thread(self._cluster.core.create_node, node)
 
     async def _delete(self, node: Object) -> None:
@@ -123,42 +126,42 @@ class NodePools:
             await asyncio.to_thread(self._cluster.core.delete_node, node["metadata"]["name"])
 
 
-def _taints(pool: NodePool) -> list[client.V1Taint]:
-    return [client.V1Taint(**taint) for taint in pool.taints]
-
-
 def _tolerations(pod: Object) -> list[client.V1Toleration]:
     known = ("key", "operator", "value", "effect")
     return [
-        client.V1Toleration(**{name: one[name] for name in known if name in one})
-        for one in pod["spec"].get("tolerations", [])
+        client.V1Toleration(**{name: toleration[name] for name in known if name in toleration})
+        for toleration in pod["spec"].get("tolerations", [])
     ]
 
 
 def _general(instance_type: InstanceType) -> dict[str, str]:
-    """CPUs and memory where the table has them; what ACK keeps for the node's own processes is not taken off."""
+    """Return the CPUs and the memory if they are known, without a reserve for the node's own processes."""
     cpu = {"cpu": f"{instance_type.vcpus:g}"} if instance_type.vcpus else {}
     return cpu | ({"memory": f"{instance_type.memory_gib:g}Gi"} if instance_type.memory_gib else {})
 
 
 def kwok_node(
-    name: str, labels: dict[str, str], capacity: dict[str, str], taints: list[client.V1Taint] | None = None
-) -> client.V1Node:
-    """A node whose kubelet is played by kwok; its name is `<region>.<internal IP>`, as ACK's are."""
-    _, _, address = name.partition(".")
-    return client.V1Node(
-        metadata=client.V1ObjectMeta(
-            name=name,
-            labels={"kubernetes.io/hostname": name, **labels},
-            annotations=dict([NODE_ANNOTATION]),
-        ),
-        spec=client.V1NodeSpec(taints=taints or None),
-        status=client.V1NodeStatus(
-            capacity=capacity,
-            allocatable=capacity,
-            addresses=[
-                client.V1NodeAddress(type="InternalIP", address=address),
-                client.V1NodeAddress(type="Hostname", address=name),
-            ],
-        ),
-    )
+    name: str, labels: dict[str, str], capacity: dict[str, str], taints: Sequence[Mapping[str, str]] = ()
+) -> Any:
+    """Return a node whose kubelet is simulated by kwok.
+
+    Args:
+        name: `<region>.<internal IP>`, as on ACK.
+        labels: of the node.
+        capacity: amounts of its resources.
+        taints: of the node.
+    """
+    addresses = {"InternalIP": name.partition(".")[2], "Hostname": name}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, **labels},
+            "annotations": dict([NODE_ANNOTATION]),
+        },
+        "spec": {"taints": list(taints)},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "addresses": [{"type": kind, "address": address} for kind, address in addresses.items()],
+        },
+    }

@@ -11,11 +11,12 @@ import urllib3
 from kubernetes import client, config
 
 from autoscaling.ack.node_labels import POOL_LABEL
+from rehearsal.alicloud.node_pools import node_pools
 from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
 from rehearsal.errors import RehearsalError
 
 WaitForNodes = Callable[[str, int | None], None]
-"""Takes a pool's id and its number of nodes (None: it is deleted); returns once the cluster has as many."""
+"""Takes a pool's id and its number of nodes (None: deleted), and returns once the cluster has this number."""
 
 _ROUND_SECONDS = 0.2
 _REQUEST_SECONDS = 5
@@ -23,26 +24,26 @@ _NOT_YET = (client.ApiException, urllib3.exceptions.HTTPError)
 
 
 def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event, seconds: float = 120) -> WaitForNodes:
-    """A function that waits until a pool has its Ready nodes, and none too many unless it autoscales.
+    """Return a function that waits until a pool has its Ready nodes, and no surplus ones unless it autoscales.
 
-    The function raises `RehearsalError` where that is not so after `seconds`, or as soon as `cancelled` is set.
+    The function raises `RehearsalError` after `seconds`, or as soon as `cancelled` is set.
 
     Args:
-        kubeconfig: credentials of the cluster; it is read at each wait.
-        store: says which pools autoscale.
+        kubeconfig: credentials of the cluster, read at each wait.
+        store: knows which pools autoscale.
         cancelled: ends a wait early.
         seconds: the longest wait.
     """
 
     def wait(pool_id: str, count: int | None) -> None:
         fewest = count or 0
-        autoscaling = any(pool.id == pool_id and pool.autoscaling for pool in store.node_pools())
+        autoscaling = any(pool.id == pool_id and pool.autoscaling for pool in node_pools(store.read()))
         most = None if autoscaling else fewest
         try:
             core = client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
         except (OSError, config.ConfigException):
             raise RehearsalError(NOT_RUNNING) from None
-        # Each round is a try of its own.
+        # The rounds are the retries.
         core.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda counts: not _settled(counts, fewest, most))
@@ -64,7 +65,7 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
 
 
 def _count(core: client.CoreV1Api, pool_id: str) -> tuple[int, int]:
-    """All nodes of the pool, and the Ready ones."""
+    """Count all nodes of the pool, and the Ready ones."""
     nodes = core.list_node(label_selector=f"{POOL_LABEL}={pool_id}", _request_timeout=_REQUEST_SECONDS).items
     ready = sum(
         condition.type == "Ready" and condition.status == "True"

@@ -1,4 +1,4 @@
-"""The real etcd, Kubernetes control plane, kwok and Prometheus, on the checkout's loopback address."""
+"""Start the real etcd, Kubernetes control plane, kwok and Prometheus on the checkout's loopback address."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
+import trustme
 import yaml
 from tenacity import retry, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
-from rehearsal.control_plane import kwok
-from rehearsal.control_plane.certificates import (
-    CertificateAuthority,
-    client_certificate_user,
+from rehearsal.control_plane.kubeconfigs import (
+    ADMINISTRATORS,
+    certificate_user,
     kubeconfig,
+    renew_kubeconfig,
     write_private,
-    write_service_account_keys,
 )
-from rehearsal.control_plane.credentials import Credentials
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import Processes
@@ -27,19 +26,22 @@ _START_SECONDS = 60
 _SCRAPE_INTERVAL = "1s"
 
 _FRONT_PROXY = "front-proxy-client"
-"""Common name of the client certificate with which the API server comes to an extension server."""
+"""Common name of the client certificate that the API server presents to an extension server."""
+
+NODE_ANNOTATION = ("kwok.x-k8s.io/node", "fake")
+"""Marks the nodes that kwok plays."""
 
 
 def start_control_plane(
     layout: Layout, tools: Path, processes: Processes, controller_manager_flags: Sequence[str] = ()
 ) -> None:
-    """Start everything and return when the API server and Prometheus are ready.
+    """Start everything, and return when the API server and Prometheus are ready.
 
     Args:
-        layout: where its folders and addresses are.
-        tools: the folder of the executables.
-        processes: what starts and ends the children.
-        controller_manager_flags: of kube-controller-manager, instead of the rehearsal's or beside them.
+        layout: folders and addresses of the cloud.
+        tools: folder of the executables.
+        processes: starts and ends the children.
+        controller_manager_flags: more flags of kube-controller-manager; the last value of a flag counts.
 
     Raises:
         RehearsalError: a process ended, or was not ready within a minute.
@@ -55,29 +57,32 @@ def start_control_plane(
 
 
 def _write_credentials(layout: Layout, folder: Path) -> None:
-    authority = CertificateAuthority("rehearsal")
-    front_proxy = CertificateAuthority("rehearsal-front-proxy")
-    (folder / "ca.crt").write_bytes(authority.certificate)
-    (folder / "front-proxy-ca.crt").write_bytes(front_proxy.certificate)
-    hosts = [layout.address, layout.intranet_address, "localhost", "kubernetes.default.svc"]
-    authority.issue("kube-apiserver", hosts=hosts).write(folder, "api-server")
-    authority.issue("etcd", hosts=[layout.address]).write(folder, "etcd")
-    front_proxy.issue(_FRONT_PROXY).write(folder, "front-proxy-client")
-    write_service_account_keys(folder)
+    authority, front_proxy = trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.crt")
+    front_proxy.cert_pem.write_to_path(folder / "front-proxy-ca.crt")
+    addresses = (layout.address, layout.intranet_address)
+    pairs = {
+        "api-server": authority.issue_cert(*addresses, "localhost", "kubernetes.default.svc"),
+        "etcd": authority.issue_cert(layout.address),
+        "front-proxy-client": front_proxy.issue_cert(common_name=_FRONT_PROXY),
+    }
+    for name, pair in pairs.items():
+        pair.cert_chain_pems[0].write_to_path(folder / f"{name}.crt")
+        write_private(folder / f"{name}.key", pair.private_key_pem.bytes())
+    # Signs and verifies the tokens of service accounts: any key does.
+    write_private(folder / "service-account.key", trustme.CA().private_key_pem.bytes())
     server = f"https://{layout.address}:{PORTS.api_server}"
     users = {
-        "kube-controller-manager": ("system:kube-controller-manager", "system:masters"),
-        "kube-scheduler": ("system:kube-scheduler", "system:masters"),
-        "kwok": ("kwok", "system:masters"),
-        layout.own_kubeconfig.stem: ("rehearsal", "system:masters"),
+        "kube-controller-manager": "system:kube-controller-manager",
+        "kube-scheduler": "system:kube-scheduler",
+        "kwok": "kwok",
+        layout.own_kubeconfig.stem: "rehearsal",
     }
-    for name, (user, group) in users.items():
-        pair = authority.issue(user, groups=[group])
-        write_private(
-            folder / f"{name}.kubeconfig",
-            kubeconfig(server, authority.certificate, client_certificate_user(pair)),
-        )
-    Credentials(layout).renew()
+    for name, user in users.items():
+        certificate = authority.issue_cert(common_name=user, organization_name=ADMINISTRATORS)
+        content = kubeconfig(server, authority.cert_pem.bytes(), certificate_user(certificate))
+        write_private(folder / f"{name}.kubeconfig", content)
+    renew_kubeconfig(layout)
 
 
 def _start_etcd(layout: Layout, tools: Path, processes: Processes, folder: Path) -> None:
@@ -121,7 +126,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
             f"--client-ca-file={layout.client_authorities}",
             f"--tls-cert-file={folder / 'api-server.crt'}",
             f"--tls-private-key-file={folder / 'api-server.key'}",
-            f"--service-account-key-file={folder / 'service-account.pub'}",
+            f"--service-account-key-file={folder / 'service-account.key'}",
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--requestheader-client-ca-file={folder / 'front-proxy-ca.crt'}",
@@ -178,7 +183,7 @@ def _start_controllers(
         ],
     )
     stages = folder / "stages.yaml"
-    stages.write_text(kwok.stages())
+    stages.write_text(_kwok_stages())
     processes.start(
         "kwok",
         [
@@ -186,11 +191,17 @@ def _start_controllers(
             f"--kubeconfig={folder / 'kwok.kubeconfig'}",
             f"--config={stages}",
             "--manage-all-nodes=false",
-            f"--manage-nodes-with-annotation-selector={'='.join(kwok.NODE_ANNOTATION)}",
+            f"--manage-nodes-with-annotation-selector={'='.join(NODE_ANNOTATION)}",
             "--node-lease-duration-seconds=40",
             f"--server-address={layout.address}:{PORTS.kwok}",
         ],
     )
+
+
+def _kwok_stages() -> str:
+    specs = yaml.safe_load(Path(__file__).with_name("kwok_stages.yaml").read_text())
+    header = {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage"}
+    return yaml.safe_dump_all([{**header, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()])
 
 
 def _start_prometheus(layout: Layout, tools: Path, processes: Processes) -> None:

@@ -1,4 +1,4 @@
-"""Local copies of the cluster's objects, kept by watches."""
+"""A local copy of the cluster's objects, kept up to date by watches."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Object = dict[str, Any]
 
 
 class Informer:
-    """A dictionary of all objects of one kind, at most moments behind the API server.
+    """A local copy of all objects of one kind, at most moments behind the API server.
 
-    The watch is a thread that dies with the process; a broken watch starts over with a list, so no deletion is missed.
+    The watch is a daemon thread. After a broken watch it lists all objects again, so that it misses no deletion.
     """
 
     def __init__(self, list_all: Callable[..., Any]) -> None:
@@ -31,7 +31,7 @@ class Informer:
         threading.Thread(target=self._run, name=list_all.__name__, daemon=True).start()
 
     def objects(self) -> list[Object]:
-        """A snapshot, in the order of namespace and name."""
+        """Return a snapshot, sorted by namespace and name."""
         with self._lock:
             return [self._objects[key] for key in sorted(self._objects)]
 
@@ -41,7 +41,7 @@ class Informer:
 
     def _run(self) -> None:
         while True:
-            # The API server ends watches now and then, and goes away at the end.
+            # The API server ends watches now and then, and stops at the end of the rehearsal.
             with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
                 self._list_and_watch()
             time.sleep(0.2)
@@ -70,8 +70,8 @@ def _key(item: Object) -> str:
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
 
 
-class Cluster:
-    """The cluster as the simulation sees and changes it."""
+class ClusterCopy:
+    """A local copy of the cluster, and the API clients that change the cluster."""
 
     def __init__(self, api_client: client.ApiClient) -> None:
         self.core = client.CoreV1Api(api_client)
@@ -104,7 +104,7 @@ class Cluster:
 
 
 def condition(item: Object, kind: str) -> str | None:
-    """The status of a condition: "True", "False", "Unknown", or None where it is not set."""
+    """Return the status of a condition ("True", "False" or "Unknown"), or None if it is not set."""
     for entry in item.get("status", {}).get("conditions", []):
         if entry["type"] == kind:
             status: str = entry["status"]
@@ -113,12 +113,12 @@ def condition(item: Object, kind: str) -> str | None:
 
 
 def is_serving(pod: Object) -> bool:
-    """Ready and not terminating: the pods that a Service sends requests to."""
+    """Return whether a Service sends requests to the pod: it is Ready and not terminating."""
     return condition(pod, "Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
 def selects(service: Object, pod: Object) -> bool:
-    """Whether the Service's selector picks the pod."""
+    """Return whether the Service selects the pod."""
     selector: dict[str, str] = service["spec"].get("selector") or {}
     labels: dict[str, str] = pod["metadata"].get("labels", {})
     same_namespace: bool = service["metadata"]["namespace"] == pod["metadata"]["namespace"]

@@ -1,0 +1,98 @@
+"""Kubeconfigs for the cluster, with client certificates.
+
+The vendor's kubeconfigs have an authority of their own, so that they can be revoked all at once: the API server reads
+its file of client authorities again when it changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import trustme
+import yaml
+
+from rehearsal.layout import PORTS, Layout
+
+ADMINISTRATORS = "system:masters"
+"""The Kubernetes group of a certificate's organization that may do everything."""
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read from the start."""
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+def kubeconfig(server: str, authority: bytes, user: Mapping[str, str]) -> bytes:
+    """Return a kubeconfig of one context that contains its credentials.
+
+    Args:
+        server: URL of the API server.
+        authority: certificate of the server's authority, as PEM.
+        user: the `user` entry.
+    """
+
+    def named(kind: str, value: object) -> list[dict[str, object]]:
+        return [{"name": "rehearsal", kind: value}]
+
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "rehearsal",
+            "clusters": named("cluster", {"server": server, "certificate-authority-data": _base64(authority)}),
+            "users": named("user", dict(user)),
+            "contexts": named("context", {"cluster": "rehearsal", "user": "rehearsal"}),
+        }
+    ).encode()
+
+
+def certificate_user(certificate: trustme.LeafCert) -> dict[str, str]:
+    """Return the `user` entry for a client certificate."""
+    return {
+        "client-certificate-data": _base64(certificate.cert_chain_pems[0].bytes()),
+        "client-key-data": _base64(certificate.private_key_pem.bytes()),
+    }
+
+
+def renew_kubeconfig(layout: Layout) -> None:
+    """Issue a new long-lived kubeconfig as `layout.kubeconfig`; the API server then refuses all earlier ones."""
+    authority = trustme.CA()
+    _authority_file(layout).unlink(missing_ok=True)
+    write_private(_authority_file(layout), authority.private_key_pem.bytes() + authority.cert_pem.bytes())
+    draft = layout.client_authorities.with_suffix(".new")
+    draft.write_bytes(_server_authority(layout) + authority.cert_pem.bytes())
+    os.replace(draft, layout.client_authorities)
+    layout.kubeconfig.unlink(missing_ok=True)
+    write_private(layout.kubeconfig, _administrator(layout, authority))
+
+
+def temporary_kubeconfig(layout: Layout, validity: datetime.timedelta) -> str:
+    """Return a kubeconfig that the API server accepts for this long."""
+    pem = _authority_file(layout).read_bytes()
+    expiry = datetime.datetime.now(datetime.UTC) + validity
+    return _administrator(layout, trustme.CA.from_pem(pem, pem), expiry).decode()
+
+
+def _administrator(layout: Layout, authority: trustme.CA, expiry: datetime.datetime | None = None) -> bytes:
+    certificate = authority.issue_cert(
+        common_name="kubernetes-admin", organization_name=ADMINISTRATORS, not_after=expiry
+    )
+    server = f"https://{layout.address}:{PORTS.api_server}"
+    return kubeconfig(server, _server_authority(layout), certificate_user(certificate))
+
+
+def _server_authority(layout: Layout) -> bytes:
+    return (layout.control_plane / "ca.crt").read_bytes()
+
+
+def _authority_file(layout: Layout) -> Path:
+    return layout.control_plane / "credentials.pem"
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
