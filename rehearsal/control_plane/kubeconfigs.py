@@ -51,8 +51,12 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str]) -> bytes:
     ).encode()
 
 
-def certificate_user(certificate: trustme.LeafCert) -> dict[str, str]:
-    """Return the `user` entry for a client certificate."""
+def certificate_user(
+    authority: trustme.CA, name: str, group: str | None = None, expiry: datetime.datetime | None = None
+) -> dict[str, str]:
+    """Return the `user` entry with a new client certificate for a Kubernetes user of a group."""
+    # The API server refuses a client certificate without an alternative name: trustme marks the empty list as critical.
+    certificate = authority.issue_cert("client", common_name=name, organization_name=group, not_after=expiry)
     return {
         "client-certificate-data": _base64(certificate.cert_chain_pems[0].bytes()),
         "client-key-data": _base64(certificate.private_key_pem.bytes()),
@@ -79,11 +83,9 @@ def temporary_kubeconfig(layout: Layout, validity: datetime.timedelta) -> str:
 
 
 def _administrator(layout: Layout, authority: trustme.CA, expiry: datetime.datetime | None = None) -> bytes:
-    certificate = authority.issue_cert(
-        common_name="kubernetes-admin", organization_name=ADMINISTRATORS, not_after=expiry
-    )
     server = f"https://{layout.address}:{PORTS.api_server}"
-    return kubeconfig(server, _server_authority(layout), certificate_user(certificate))
+    user = certificate_user(authority, "kubernetes-admin", ADMINISTRATORS, expiry)
+    return kubeconfig(server, _server_authority(layout), user)
 
 
 def _server_authority(layout: Layout) -> bytes:

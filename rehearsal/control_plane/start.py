@@ -64,7 +64,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
     pairs = {
         "api-server": authority.issue_cert(*addresses, "localhost", "kubernetes.default.svc"),
         "etcd": authority.issue_cert(layout.address),
-        "front-proxy-client": front_proxy.issue_cert(common_name=_FRONT_PROXY),
+        "front-proxy-client": front_proxy.issue_cert(_FRONT_PROXY, common_name=_FRONT_PROXY),
     }
     for name, pair in pairs.items():
         pair.cert_chain_pems[0].write_to_path(folder / f"{name}.crt")
@@ -79,9 +79,8 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
         layout.own_kubeconfig.stem: "rehearsal",
     }
     for name, user in users.items():
-        certificate = authority.issue_cert(common_name=user, organization_name=ADMINISTRATORS)
-        content = kubeconfig(server, authority.cert_pem.bytes(), certificate_user(certificate))
-        write_private(folder / f"{name}.kubeconfig", content)
+        entry = certificate_user(authority, user, ADMINISTRATORS)
+        write_private(folder / f"{name}.kubeconfig", kubeconfig(server, authority.cert_pem.bytes(), entry))
     renew_kubeconfig(layout)
 
 

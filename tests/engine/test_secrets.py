@@ -63,8 +63,7 @@ def engine_that_echoes(folder: Path) -> PulumiCommand:
 @pytest.fixture(scope="module")
 def planted() -> tuple[bytes, bytes, list[Secret]]:
     """A kubeconfig, an address, and the secrets in them."""
-    certificate = trustme.CA().issue_cert(common_name="kubernetes-admin")
-    content = kubeconfig("https://127.0.0.1:6443", b"", certificate_user(certificate))
+    content = kubeconfig("https://127.0.0.1:6443", b"", certificate_user(trustme.CA(), "kubernetes-admin"))
     address = b"http://127.0.0.1:9090/api/v1/prometheus/0123456789abcdef0123456789abcdef/1/c1/cn-hangzhou"
     secrets = [Secret.of_kubeconfig(content.decode()), Secret.of_prometheus_address(address.decode())]
     assert not any(secret.is_in(bytes(secret.name, "ascii") * 100) for secret in secrets)

@@ -13,9 +13,7 @@ from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 INTERNET, INTRANET = "https://203.0.113.7:6443", "https://10.0.0.9:6443"
 BOTH = ApiEndpoints(INTERNET, INTRANET)
 AUTHORITY = trustme.CA()
-CONTENT = kubeconfig(
-    INTERNET, AUTHORITY.cert_pem.bytes(), certificate_user(AUTHORITY.issue_cert(common_name="kubernetes-admin"))
-).decode()
+CONTENT = kubeconfig(INTERNET, AUTHORITY.cert_pem.bytes(), certificate_user(AUTHORITY, "kubernetes-admin")).decode()
 
 
 def test_one_that_leads_there_already_is_not_touched_by_a_blank() -> None:

@@ -515,7 +515,7 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
         load(self, pair)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
-    user = certificate_user(AUTHORITY.issue_cert(common_name="admin"))
+    user = certificate_user(AUTHORITY, "admin")
     before = os.umask(0)
     try:
         preflight.look(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
@@ -524,14 +524,14 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
     assert modes == [0o600]
 
 
-@pytest.mark.parametrize("user", [{}, certificate_user(ANOTHER_AUTHORITY.issue_cert(common_name="admin"))])
+@pytest.mark.parametrize("user", [{}, certificate_user(ANOTHER_AUTHORITY, "admin")])
 def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
     with pytest.raises(cluster_client.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
         preflight.look(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
 
 
 def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
-    user = certificate_user(AUTHORITY.issue_cert(common_name="admin"))
+    user = certificate_user(AUTHORITY, "admin")
     with pytest.raises(cluster_client.UnreachableError, match="certificate verify failed"):
         preflight.look(kubeconfig(secured.host, ANOTHER_AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
     preflight.look(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])

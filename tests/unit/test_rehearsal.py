@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 import psutil
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 from PIL import Image
@@ -23,6 +25,7 @@ from live.checks import Step
 from rehearsal import leftovers
 from rehearsal.automation import operation
 from rehearsal.cloud import kept_up, take_down
+from rehearsal.control_plane.kubeconfigs import certificate_user
 from rehearsal.control_plane.start import start_control_plane
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
@@ -242,3 +245,14 @@ def test_the_api_server_comes_to_the_adapter_with_a_certificate_that_is_allowed(
     [name] = client.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     assert name.value in processes.flags["requestheader-allowed-names"].split(",")
     client.verify_directly_issued_by(authority)
+    assert alternative_names(client), "Go refuses a critical extension without content"
+
+
+def test_a_client_certificate_has_an_alternative_name() -> None:
+    user = certificate_user(trustme.CA(), "admin")
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
+    assert alternative_names(certificate), "Go refuses a critical extension without content"
+
+
+def alternative_names(certificate: x509.Certificate) -> list[x509.GeneralName]:
+    return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
