@@ -14,8 +14,7 @@ from commands import CHECKOUT
 from commands.kubeconfig import current_kubeconfig
 from commands.throwaway import AskError
 from live.adapter_release import hpas_of_all
-from live.cluster_client import UnreachableError, connected
-from live.other_owners import Object
+from live.cluster_client import Object, UnreachableError, connected
 from live.platform_users import users_of
 
 _CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"

@@ -10,14 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import yaml
-from kubernetes import client, config
-
 from live.checks.checks import check_stack
-from live.checks.cluster import ClusterError
 from live.checks.load import LoadWalk
 from live.checks.outputs import OutputsError, StackOutputs
 from live.checks.steps import Step, print_step
+from live.cluster_client import ClusterClient, UnreachableError, connected
+from live.kubeconfig import read_kubeconfig
 
 _LOAD = ("-n", "10000", "-c", "200")
 """The guide's load."""
@@ -44,31 +42,12 @@ def _outputs(stack: str) -> StackOutputs:
     return StackOutputs.of(stack, json.loads(result.stdout))
 
 
-def _api(outputs: StackOutputs) -> client.ApiClient:
+def _client(outputs: StackOutputs) -> ClusterClient:
+    """Reach the cluster by the endpoint that the stack uses, whatever the kubeconfig's server is."""
     try:
-        api = config.new_client_from_config()
-    # The loader trips, in its own ways, over a file of another shape.
-    except (config.ConfigException, OSError, yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise _UsageError(
-            f"No credential for the cluster ({reason}): set KUBECONFIG to a kubeconfig of the stack's cluster."
-        ) from None
-    if outputs.api_server:
-        _lead_to(api.configuration, outputs.api_server)
-    return api
-
-
-def _lead_to(configuration: client.Configuration, server: str) -> None:
-    """Reach the cluster by the endpoint that the stack uses, whichever the kubeconfig was made for."""
-    refresh = configuration.refresh_api_key_hook
-
-    def refreshed(refreshing: client.Configuration) -> None:
-        # With the credential it takes the kubeconfig's server anew, and itself as the hook.
-        if refresh:
-            refresh(refreshing)
-        refreshing.host, refreshing.refresh_api_key_hook = server, refreshed
-
-    refreshed(configuration)
+        return connected(read_kubeconfig(), outputs.api_server)
+    except UnreachableError as error:
+        raise _UsageError(f"The cluster {error}: set KUBECONFIG to a kubeconfig of the stack's cluster.") from None
 
 
 def _hey() -> str:
@@ -78,9 +57,9 @@ def _hey() -> str:
     return hey
 
 
-def _steps(outputs: StackOutputs, api: client.ApiClient, hey: str | None) -> Iterator[Step]:
+def _steps(outputs: StackOutputs, client: ClusterClient, hey: str | None) -> Iterator[Step]:
     held = True
-    for step in check_stack(outputs, api):
+    for step in check_stack(outputs, client):
         held = held and step.ok
         yield step
     if hey is None:
@@ -91,7 +70,7 @@ def _steps(outputs: StackOutputs, api: client.ApiClient, hey: str | None) -> Ite
     for service in outputs.services:
         load = f"hey {' '.join(_LOAD)} {service.predict_url}"
         print(f"as soon as {service.namespace}/{service.name} is idle: {load}", flush=True)
-        walk = LoadWalk(service, api, [hey, *_LOAD, service.predict_url])
+        walk = LoadWalk(service, client, [hey, *_LOAD, service.predict_url])
         yield from walk.under_load()
         yield walk.after_load()
 
@@ -107,11 +86,14 @@ def main() -> int:
     try:
         hey = _hey() if arguments.load else None
         outputs, failed = _outputs(arguments.stack), 0
-        for index, step in enumerate(_steps(outputs, _api(outputs), hey), start=1):
+        for index, step in enumerate(_steps(outputs, _client(outputs), hey), start=1):
             print_step(index, step)
             failed += not step.ok
-    except (_UsageError, OutputsError, ClusterError) as error:
+    except (_UsageError, OutputsError) as error:
         print(error, file=sys.stderr)
+        return 2
+    except UnreachableError as error:
+        print(f"The cluster {error}: check KUBECONFIG and the network.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -13,7 +13,8 @@ import pulumi_kubernetes as kubernetes
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.adapter_values import merged, own_values
-from live.adapter_release import INSTALLATION_SECONDS, BeforeChange
+from live.adapter_changes import BeforeChange
+from live.adapter_release import INSTALLATION_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,189 +1,162 @@
-"""A way into the cluster that loads in a fraction of the time of Kubernetes' own client."""
+"""The client of a cluster's API server, with the start-up time of urllib3 alone."""
 
 from __future__ import annotations
 
-import base64
-import re
-import ssl
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import httpx
-import yaml
-from requests.utils import get_environ_proxies
+import urllib3
 
-from live.other_owners import Object
+from live.kubeconfig import Access, UnreachableError, UnsupportedError, access_of, proxy_headers
 
-_TIMEOUT = httpx.Timeout(30, connect=5)
+__all__ = ["CONNECTIONS", "Answer", "ClusterClient", "Object", "UnreachableError", "UnsupportedError", "connected"]
 
-_UNSUPPORTED = {
-    "cluster": ("certificate-authority", "tls-server-name", "proxy-url"),
-    "user": (
-        *("client-certificate", "client-key", "tokenFile", "exec", "auth-provider", "username", "password"),
-        *("as", "as-uid", "as-groups", "as-user-extra"),
-    ),
-}
-"""Keys of a kubeconfig; ACK's has its certificates as data."""
+Object = Mapping[str, Any]
+"""A Kubernetes object as the API server answers it."""
 
-_NO_LIST = "gives an answer that is not a list of Kubernetes objects"
+CONNECTIONS = 8
+"""Requests that may run side by side."""
+
+_TIMEOUT = urllib3.Timeout(connect=5, read=30)
+
+_NOT_AN_OBJECT = "gives an answer that is not a list of Kubernetes objects"
 
 
-class UnreachableError(Exception):
-    """The cluster can't be asked; the message is a phrase without a secret."""
+@dataclass(frozen=True)
+class Answer:
+    """An answer of the API server."""
 
+    status: int
+    reason: str
+    body: bytes
 
-class UnsupportedError(UnreachableError):
-    """The way to the cluster needs something that the Kubernetes provider knows and this look does not."""
+    def object(self) -> Object:
+        """The JSON object in the body.
+
+        Raises:
+            ValueError: there is none.
+        """
+        try:
+            content = json.loads(self.body)
+        except RecursionError:
+            content = None
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
+        return content
 
 
 class ClusterClient:
-    """Asks a cluster. Each method raises `UnreachableError` where it does not answer, or refuses the credential."""
+    """Sends requests to a cluster, from several threads too.
 
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
-        self.hidden: list[str] = []
-        """Paths of what the credential may not list."""
+    Each method raises `UnreachableError` where the cluster does not answer or refuses the credential.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self.server = access.server
+        self._access = access
+        self._headers = access.headers()
+        self._pool = _pool(access)
+        self._forbidden: set[str] = set()
+
+    @property
+    def hidden(self) -> list[str]:
+        """Paths that the credential may not list."""
+        return sorted(self._forbidden)
+
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.clear()
 
     def listed(self, path: str) -> list[Object]:
-        """The objects under a path: none where the cluster has no such kind, or hides it."""
-        answer = self._asked("GET", path)
+        """List the objects under a path; none where the cluster does not serve or hides the kind."""
+        answer = self.read(path)
         if answer is None:
             return []
-        items = answer.get("items", _NO_LIST) or []
+        items = answer.get("items", _NOT_AN_OBJECT) or []
         if not isinstance(items, list):
-            raise UnreachableError(_NO_LIST)
-        return [one for one in items if isinstance(one, dict)]
+            raise UnreachableError(_NOT_AN_OBJECT)
+        return [item for item in items if isinstance(item, dict)]
 
     def read(self, path: str) -> Object | None:
-        """What is under a path, if there is anything."""
-        return self._asked("GET", path)
+        """Read what is under a path; None where there is nothing, or the cluster hides it."""
+        return self._object("GET", path)
 
     def delete(self, path: str) -> None:
-        """Delete an object, if it is there; what it owns goes in the background."""
-        self._asked("DELETE", path)
+        """Delete an object if it exists; objects that it owns are deleted in the background."""
+        self._object("DELETE", path)
 
     def would_create(self, path: str, wanted: Object) -> Object | None:
-        """An object as it would be stored, with the API server's defaults; nothing is stored."""
-        return self._asked("POST", f"{path}?dryRun=All", wanted)
+        """Return an object as it would be stored, with the API server's defaults; nothing is stored."""
+        return self._object("POST", f"{path}?dryRun=All", wanted)
 
-    def _asked(self, method: str, path: str, content: Object | None = None) -> Object | None:
+    def answer(self, method: str, path: str, content: Object | None = None) -> Answer:
+        """Send a request and return any answer but a refused credential."""
+        answer = self._sent(method, path, content)
+        if answer.status == 401 and self._access.renewable:
+            self._headers = self._access.headers(renew=True)
+            answer = self._sent(method, path, content)
+        if answer.status == 401:
+            raise UnreachableError("refuses the credential (401): get a new kubeconfig")
+        return answer
+
+    def _object(self, method: str, path: str, content: Object | None = None) -> Object | None:
+        answer = self.answer(method, path, content)
+        if answer.status == 403:
+            self._forbidden.add(path)
+        if answer.status in (403, 404):
+            return None
+        if answer.status >= 300:
+            raise UnreachableError(f"answers {answer.status}")
         try:
-            answer = self._client.request(method, path, json=content)
-            if answer.status_code == httpx.codes.NOT_FOUND:
-                return None
-            if answer.status_code == httpx.codes.FORBIDDEN:
-                self.hidden.append(path)
-                return None
-            if answer.status_code == httpx.codes.UNAUTHORIZED:
-                raise UnreachableError("refuses the credential (401): get a new kubeconfig")
-            found: Object = answer.raise_for_status().json()
-        except httpx.HTTPStatusError as error:
-            raise UnreachableError(f"answers {error.response.status_code}") from None
-        except httpx.HTTPError as error:
-            raise UnreachableError(f"at {self._client.base_url.host} can't be reached ({_reason(error)})") from None
-        except (ValueError, RecursionError):
-            raise UnreachableError(_NO_LIST) from None
-        if not isinstance(found, dict):
-            raise UnreachableError(_NO_LIST)
-        return found
+            return answer.object()
+        except ValueError:
+            raise UnreachableError(_NOT_AN_OBJECT) from None
+
+    def _sent(self, method: str, path: str, content: Object | None) -> Answer:
+        try:
+            response = self._pool.request(
+                method,
+                self.server + path,
+                body=None if content is None else json.dumps(content),
+                headers={"Accept": "application/json", "Content-Type": "application/json", **self._headers},
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"at {self.server} can't be reached ({_reason(error)})") from None
+        return Answer(response.status, response.reason or "", response.data)
 
 
-@contextmanager
-def connected(kubeconfig: str) -> Iterator[ClusterClient]:
-    """A client for a cluster.
+def connected(kubeconfig: str, server: str | None = None) -> ClusterClient:
+    """Return a client for the cluster of a kubeconfig, to be used in a `with` block.
 
     Args:
-        kubeconfig: content, not path; a secret. Its key is in a folder of the user's own for a moment.
+        kubeconfig: content, not path; a secret.
+        server: replaces the kubeconfig's own.
 
     Raises:
         UnreachableError: the kubeconfig can't be used.
-        UnsupportedError: the kubeconfig or the proxy is of a kind that is not used here.
+        UnsupportedError: this client does not support the kubeconfig or the proxy.
     """
-    with _client(kubeconfig) as client:
-        yield ClusterClient(client)
+    return ClusterClient(access_of(kubeconfig, server))
 
 
-def _reason(error: httpx.HTTPError) -> str:
-    # What others say may have a header with the credential.
-    told = str(error) if isinstance(error, httpx.NetworkError | httpx.ProxyError) else ""
-    return told or type(error).__name__
+def _pool(access: Access) -> urllib3.PoolManager:
+    options: dict[str, Any] = {
+        "timeout": _TIMEOUT,
+        "retries": False,
+        "maxsize": CONNECTIONS,
+        "ssl_context": access.tls,
+        "server_hostname": access.server_name,
+    }
+    if access.proxy is None:
+        return urllib3.PoolManager(**options)
+    return urllib3.ProxyManager(access.proxy, proxy_headers=proxy_headers(access.proxy), **options)
 
 
-def _client(kubeconfig: str) -> httpx.Client:
-    try:
-        cluster, user = _current(yaml.safe_load(kubeconfig))
-        server = httpx.URL(cluster["server"])
-        if server.scheme not in ("http", "https") or not server.host:
-            raise UnreachableError("has a kubeconfig whose server is not a URL")
-        headers = _headers(user)
-        tls = _tls(cluster, user)
-    except UnreachableError:
-        raise
-    # Of whatever kind, for a kubeconfig may have any shape; not its own text, which may have a part of it.
-    except Exception:
-        raise UnreachableError("has a kubeconfig without a server, or with a certificate that can't be read") from None
-    return httpx.Client(
-        base_url=server, headers=headers, verify=tls, timeout=_TIMEOUT, proxy=_proxy(server), trust_env=False
-    )
-
-
-def _proxy(server: httpx.URL) -> httpx.Proxy | None:
-    # As the provider and Kubernetes' own client do, which know networks in NO_PROXY.
-    address = get_environ_proxies(str(server)).get(server.scheme)
-    if not address:
-        return None
-    if address.startswith("socks"):
-        raise UnsupportedError("is behind a SOCKS proxy, which this look does not use")
-    try:
-        return httpx.Proxy(address if "://" in address else f"http://{address}")
-    except (httpx.InvalidURL, ValueError):
-        variable = f"{server.scheme}_proxy".upper()
-        raise UnreachableError(f"is behind a proxy whose address in {variable} can't be read") from None
-
-
-def _headers(user: Mapping[str, Any]) -> dict[str, str]:
-    token = user.get("token")
-    if not token:
-        return {}
-    # Kubernetes' client takes it as it is, and neither sends one with a line break.
-    if not isinstance(token, str) or not re.fullmatch("[!-~]+", token):
-        raise UnreachableError("has a kubeconfig whose token has a line break or another character that can't be sent")
-    return {"Authorization": f"Bearer {token}"}
-
-
-def _current(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    def named(kind: str, name: str) -> Any:
-        return next(one[kind] for one in content[f"{kind}s"] if one["name"] == name)
-
-    context = named("context", content["current-context"])
-    parts = {kind: named(kind, context[kind]) for kind in _UNSUPPORTED}
-    for kind, keys in _UNSUPPORTED.items():
-        for key in keys:
-            if parts[kind].get(key):
-                raise UnsupportedError(f"has a kubeconfig with {key}, which this look does not use")
-    return parts["cluster"], parts["user"]
-
-
-def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
-    # Not Python's default one, which from 3.13 on refuses authorities that older clusters made.
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority = cluster.get("certificate-authority-data")
-    if authority:
-        tls.load_verify_locations(cadata=base64.b64decode(authority).decode())
-    else:
-        tls.load_default_certs()
-    if cluster.get("insecure-skip-tls-verify") is True:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    if user.get("client-certificate-data"):
-        with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
-            pair = Path(folder) / "pair.pem"
-            pair.touch(mode=0o600)
-            pair.write_bytes(
-                base64.b64decode(user["client-certificate-data"]) + b"\n" + base64.b64decode(user["client-key-data"])
-            )
-            tls.load_cert_chain(pair)
-    return tls
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    # Other errors may quote a header, and so the credential.
+    known = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.SSLError)
+    return str(error).rpartition("): ")[2] if isinstance(error, known) else type(error).__name__

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, ADAPTER_SERVICE
+from live.cluster_client import Object
 
 METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 """API groups that the vendor's chart registers; an HPA reads the first, in whichever version the cluster prefers."""
@@ -17,9 +17,6 @@ STACK_ANNOTATION = "ackgpu/stack"
 
 _HPA = "HorizontalPodAutoscaler"
 _HELM_RELEASE, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
-
-Object = Mapping[str, Any]
-"""A Kubernetes object as the API server answers it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
     """
     by_owner: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
     for registration in registrations:
-        owner, annotations = _owner(registration), _annotations(registration["metadata"])
+        owner, annotations = owner_of(registration), _annotations(registration["metadata"])
         release = annotations.get(_HELM_RELEASE)
         # Not each way of an installation leaves Helm's annotation.
         ours = owner == ADAPTER_SERVICE and release in (None, ADAPTER_NAME)
@@ -103,7 +100,7 @@ def adapter_of_unknown_origin(
         if scaler.kind == _HPA
         for one in objects
     )
-    registered = [one["metadata"]["name"] for one in registrations if _owner(one) == ADAPTER_SERVICE]
+    registered = [one["metadata"]["name"] for one in registrations if owner_of(one) == ADAPTER_SERVICE]
     if registered and not any(ours):
         yield (
             f"{' and '.join(registered)} {'are' if len(registered) > 1 else 'is'} served by {ADAPTER_SERVICE} "
@@ -193,7 +190,8 @@ def unknown_former_names(
             )
 
 
-def _owner(registration: Object) -> str:
+def owner_of(registration: Object) -> str:
+    """Return `<namespace>/<name>` of the Service behind an aggregated API."""
     service = registration["spec"].get("service")
     return f"{service['namespace']}/{service['name']}" if service else "the API server itself"
 

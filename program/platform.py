@@ -19,8 +19,9 @@ from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.warm_capacity import WarmCapacity, WarmCapacityArgs
-from live.adapter_release import clear_leftover, rules_for_this_run
+from live.adapter_changes import clear_leftover, rules_for_this_run
 from live.preflight import Preflight, no_other_owners
+from live.snapshot import ClusterLook
 from program.chart import chart_version
 from program.outputs import metric_resources
 from program.stack_config import stack_name
@@ -63,7 +64,8 @@ def own_platform(settings: Settings) -> Platform:
     """Register the components of the platform, in their order."""
     cloud = _account(settings.region)
     stack, adapter_settings = stack_name(), settings.metrics_adapter
-    preflight = no_other_owners(settings.services, stack=stack, installs_adapter=not adapter_settings.adopted)
+    look = ClusterLook((service.namespace for service in settings.services), adapter=True)
+    preflight = no_other_owners(look, settings.services, stack=stack, installs_adapter=not adapter_settings.adopted)
     cluster = _own_cluster(settings, cloud, preflight)
 
     nodes_args = GpuNodePoolArgs.of(settings.gpu_node_pool, cluster.cluster_id, own_vswitches=cluster.vswitch_ids)
@@ -74,7 +76,7 @@ def own_platform(settings: Settings) -> Platform:
 
     chart = settings.metrics_adapter.chart
     version = chart_version(chart)
-    rules = rules_for_this_run(cluster.kubeconfig, settings.adapter_rules, version, stack=stack)
+    rules = rules_for_this_run(look, cluster.kubeconfig, settings.adapter_rules, version, stack=stack)
     adapter_args = MetricsAdapterArgs(
         chart=chart,
         chart_version=version,
@@ -116,7 +118,8 @@ def platform_of_another_stack(settings: Settings) -> Platform:
     known = _outputs_of(stack, settings, "clusterId", "metricResources", "platform").apply(
         lambda outputs: _checked(settings, outputs)
     )
-    preflight = no_other_owners(settings.services, stack=stack_name(), installs_adapter=False)
+    look = ClusterLook((service.namespace for service in settings.services), adapter=False)
+    preflight = no_other_owners(look, settings.services, stack=stack_name(), installs_adapter=False)
     cluster = _cluster_of_another_stack(known, preflight)
     return Platform(
         cluster_id=cluster.cluster_id,

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from live.checks import ClusterError
+from live.cluster_client import UnreachableError
 from rehearsal.errors import RehearsalError
 
 
@@ -21,8 +21,11 @@ def exit_code_of(command: Callable[[], int]) -> int:
     """Run a command; an expected error becomes its sentence and 1, an interruption 130."""
     try:
         return command()
-    except (RehearsalError, ClusterError) as error:
+    except RehearsalError as error:
         print(error, file=sys.stderr)
+        return 1
+    except UnreachableError as error:
+        print(f"The cluster {error}.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from kubernetes import client, config
+from kubernetes import config
 from pulumi import automation
 
 from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
+from live.cluster_client import ClusterClient, connected
 from rehearsal.automation import operation, select_stack
 from rehearsal.cloud import running_cloud
 from rehearsal.environment import temporary_files_in
@@ -69,12 +70,13 @@ def rehearse(layout: Layout) -> int:
         values = {name: output.value for name, output in result.outputs.items()}
         outputs = StackOutputs.of(STACK, values)
         api = config.new_client_from_config(str(layout.kubeconfig))
-        _say("the guide's checks")
-        for step in check_stack(outputs, api):
-            job.record(step)
-        with Sampler(layout, api, outputs.services[0]) as sampler:
-            _walk(job, tools, outputs.services[0], api)
-            changes = _preview_again(job, stack)
+        with connected(layout.kubeconfig.read_text()) as client:
+            _say("the guide's checks")
+            for step in check_stack(outputs, client):
+                job.record(step)
+            with Sampler(layout, api, outputs.services[0]) as sampler:
+                _walk(job, tools, outputs.services[0], client)
+                changes = _preview_again(job, stack)
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
@@ -99,10 +101,10 @@ def rehearse(layout: Layout) -> int:
     return 1 if failed else 0
 
 
-def _walk(job: _Job, tools: Path, service: ServiceOutputs, api: client.ApiClient) -> None:
+def _walk(job: _Job, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
     _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     command = [str(tools / "hey"), *LOAD, service.predict_url]
-    walk = LoadWalk(service, api, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
+    walk = LoadWalk(service, client, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
     with job.timed("load"):
         for step in walk.under_load():
             job.record(step)

@@ -6,32 +6,33 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from urllib.parse import quote
 
-import httpx
-from kubernetes import client
+import urllib3
 
 from autoscaling.ack.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
 from autoscaling.metrics.rule_drift import drift
 from live.checks.adapter import mounted_rules, ready_pod, running_adapter
 from live.checks.availability import likely_cause
-from live.checks.cluster import BrokenLinkError, Cluster, Pod, decimal, selector
+from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod, condition, selector
 from live.checks.diagnosis import why_no_value
 from live.checks.exporter import EXPORTER, missing_exporter
 from live.checks.outputs import ServiceOutputs, StackOutputs
+from live.checks.quantity import decimal
 from live.checks.steps import Step
 from live.checks.web import web
+from live.cluster_client import ClusterClient, Object
+from live.other_owners import owner_of
 
 _ANSWER_SECONDS = 30
 
 
-def check_stack(outputs: StackOutputs, api: client.ApiClient) -> Iterator[Step]:
+def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
     """Check everything once. A part that can't be reached is a failed step, not an error.
 
     Raises:
-        ClusterError: the cluster itself can't be reached, or refuses the credential.
+        UnreachableError: the cluster itself can't be reached, or refuses the credential.
     """
-    cluster = Cluster(api)
+    cluster = ClusterReader(client)
     yield _registered(outputs, cluster)
     if outputs.adapter_rules is not None:
         yield _rules_as_given(outputs.adapter_rules, outputs, cluster)
@@ -48,18 +49,18 @@ def check_stack(outputs: StackOutputs, api: client.ApiClient) -> Iterator[Step]:
         yield _autoscaler_active(service, cluster)
 
 
-def broken_link(outputs: StackOutputs, api: client.ApiClient) -> Step | None:
+def broken_link(outputs: StackOutputs, client: ClusterClient) -> Step | None:
     """The first failed step on the way to the HPAs, causes before what follows from them; None where each HPA reads.
 
     Whether the services answer is left out: their addresses need not be reachable from where this runs.
 
     Raises:
-        ClusterError: as for `check_stack`.
+        UnreachableError: as for `check_stack`.
     """
-    return next((step for step in _causes_first(outputs, Cluster(api)) if not step.ok), None)
+    return next((step for step in _causes_first(outputs, ClusterReader(client)) if not step.ok), None)
 
 
-def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
+def _causes_first(outputs: StackOutputs, cluster: ClusterReader) -> Iterator[Step]:
     yield _registered(outputs, cluster)
     active = {service.hpa_path: _autoscaler_active(service, cluster) for service in outputs.services}
     blind = [service for service in outputs.services if not active[service.hpa_path].ok]
@@ -78,36 +79,36 @@ def _causes_first(outputs: StackOutputs, cluster: Cluster) -> Iterator[Step]:
         yield active[service.hpa_path]
 
 
-def _registered(outputs: StackOutputs, cluster: Cluster) -> Step:
+def _registered(outputs: StackOutputs, cluster: ClusterReader) -> Step:
     return _guarded("custom metrics API", "available", lambda: _registration(outputs, cluster))
 
 
-def _rules_as_given(given: Mapping[str, str], outputs: StackOutputs, cluster: Cluster) -> Step:
+def _rules_as_given(given: Mapping[str, str], outputs: StackOutputs, cluster: ClusterReader) -> Step:
     expected = f"the stack's {len(given)}"
     return _guarded("rules of the adapter", expected, lambda: _rules(given, outputs, cluster))
 
 
-def _metrics_listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> Step:
+def _metrics_listed(wanted: Sequence[str], outputs: StackOutputs, cluster: ClusterReader) -> Step:
     return _guarded("metrics listed", ", ".join(wanted), lambda: _listed(wanted, outputs, cluster))
 
 
-def _exporter_runs(node_pool: str, cluster: Cluster) -> Step:
+def _exporter_runs(node_pool: str, cluster: ClusterReader) -> Step:
     return _guarded(
         "GPU exporter", f"a Ready pod of {EXPORTER} on each GPU node", lambda: _exporter(node_pool, cluster)
     )
 
 
-def _pods_ready(service: ServiceOutputs, cluster: Cluster) -> Step:
+def _pods_ready(service: ServiceOutputs, cluster: ClusterReader) -> Step:
     name = f"pods of {service.namespace}/{service.name}"
     return _guarded(name, "each replica Ready", lambda: _pods(service, cluster))
 
 
-def _values_served(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> Step:
+def _values_served(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: ClusterReader) -> Step:
     name = f"{metric} of {service.namespace}/{service.name}"
     return _guarded(name, "a value for each Ready pod", lambda: _values(metric, service, outputs, cluster))
 
 
-def _autoscaler_active(service: ServiceOutputs, cluster: Cluster) -> Step:
+def _autoscaler_active(service: ServiceOutputs, cluster: ClusterReader) -> Step:
     targets = " and ".join(metric.target for metric in service.metrics)
     expected = f"a target of {targets}, ScalingActive"
     return _guarded(f"HPA {service.hpa_path}", expected, lambda: _hpa(service, cluster))
@@ -121,31 +122,30 @@ def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) ->
     return Step(name, expected, observed, ok)
 
 
-def _registered_api(outputs: StackOutputs, cluster: Cluster) -> client.V1APIService:
+def _registered_api(outputs: StackOutputs, cluster: ClusterReader) -> Object:
     group, version = outputs.custom_metrics_path.removeprefix("/apis/").split("/")
     return cluster.api_service(f"{version}.{group}")
 
 
-def _registration(outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _registration(outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     registration = _registered_api(outputs, cluster)
-    service = registration.spec.service
-    owner = f"{service.namespace}/{service.name}" if service else "the API server itself"
+    owner = owner_of(registration)
     if owner != ADAPTER_SERVICE:
         return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: only one adapter can serve it"
-    conditions = registration.status.conditions or [] if registration.status else []
-    available = next((condition for condition in conditions if condition.type == "Available"), None)
-    if available is None or available.status != "True":
-        # Which fails where the adapter is down.
-        ready_pod(cluster, registration)
-        if available is None:
-            return False, f"{owner} is not available (no condition yet)"
-        cause = likely_cause(available.message, _allowed_names(cluster))
-        said = f"{owner} is not available ({available.reason}: {available.message})"
-        return False, f"{said}: {cause}" if cause else said
-    return True, f"available, served by {owner}"
+    available = condition(registration, "Available")
+    if available.get("status") == "True":
+        return True, f"available, served by {owner}"
+    # Fails where the adapter is down.
+    ready_pod(cluster, registration)
+    if not available:
+        return False, f"{owner} is not available (no condition yet)"
+    message = available.get("message", "")
+    cause = likely_cause(message, _allowed_names(cluster))
+    observed = f"{owner} is not available ({available.get('reason')}: {message})"
+    return False, f"{observed}: {cause}" if cause else observed
 
 
-def _allowed_names(cluster: Cluster) -> list[str]:
+def _allowed_names(cluster: ClusterReader) -> list[str]:
     """Common names of the control plane's client certificate, as the cluster publishes them; none: unknown or any."""
     with contextlib.suppress(BrokenLinkError, KeyError, ValueError):
         published = cluster.config_map("extension-apiserver-authentication", "kube-system")
@@ -154,7 +154,7 @@ def _allowed_names(cluster: Cluster) -> list[str]:
     return []
 
 
-def _rules(given: Mapping[str, str], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _rules(given: Mapping[str, str], outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     differences = list(drift(given, mounted_rules(cluster, _registered_api(outputs, cluster))))
     if not differences:
         return True, "the same"
@@ -162,7 +162,7 @@ def _rules(given: Mapping[str, str], outputs: StackOutputs, cluster: Cluster) ->
     return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` puts them back"
 
 
-def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     listed = {resource["name"] for resource in cluster.get(outputs.custom_metrics_path)["resources"]}
     missing = [name for name in wanted if name not in listed]
     if missing:
@@ -171,18 +171,18 @@ def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: Cluster) -> t
     return True, f"all {len(wanted)} listed"
 
 
-def _exporter(node_pool: str, cluster: Cluster) -> tuple[bool, str]:
+def _exporter(node_pool: str, cluster: ClusterReader) -> tuple[bool, str]:
     gap = missing_exporter(cluster, node_pool)
     nodes = len(cluster.gpu_nodes(node_pool))
     return gap is None, gap or (f"on each of {nodes}" if nodes else "the pool has no GPU node now")
 
 
-def _why_no_value(metric: str, outputs: StackOutputs, cluster: Cluster, pods: Sequence[Pod] = ()) -> str:
+def _why_no_value(metric: str, outputs: StackOutputs, cluster: ClusterReader, pods: Sequence[Pod] = ()) -> str:
     def gap() -> str | None:
         if outputs.monitored_node_pool_id is None:
             return None
         try:
-            return missing_exporter(cluster, outputs.monitored_node_pool_id, {pod.spec.node_name for pod in pods})
+            return missing_exporter(cluster, outputs.monitored_node_pool_id, {pod.node for pod in pods if pod.node})
         except BrokenLinkError as error:
             return str(error)
 
@@ -190,11 +190,12 @@ def _why_no_value(metric: str, outputs: StackOutputs, cluster: Cluster, pods: Se
     return why_no_value(metric, adapter, [pod.name for pod in pods], gap)
 
 
-def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _pods(service: ServiceOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     deployment = cluster.deployment(service.deployment, service.namespace)
-    pods = cluster.pods(deployment)
+    pods = cluster.pods_of(deployment)
     ready = sum(pod.ready for pod in pods)
-    wanted = 1 if deployment.spec.replicas is None else deployment.spec.replicas
+    replicas = deployment["spec"].get("replicas")
+    wanted = 1 if replicas is None else replicas
     if wanted == 0:
         scale = (
             f"kubectl scale -n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}"
@@ -207,11 +208,11 @@ def _pods(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
     return ready > 0 and ready == wanted, observed
 
 
-def _values(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _values(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{metric}"
     deployment = cluster.deployment(service.deployment, service.namespace)
-    ready = {pod.name: pod for pod in cluster.pods(deployment) if pod.ready}
-    items = cluster.get(f"{path}?labelSelector={quote(selector(deployment))}")["items"]
+    ready = {pod.name: pod for pod in cluster.pods_of(deployment) if pod.ready}
+    items = cluster.get(path, labelSelector=selector(deployment))["items"]
     values = {item["describedObject"]["name"]: decimal(item["value"]) for item in items}
     missing = [pod for pod in ready if pod not in values]
     if missing:
@@ -223,16 +224,16 @@ def _values(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster
 def _answer(service: ServiceOutputs) -> Step:
     name, expected = f"GET {service.predict_url}", f"200 {service.answer}".rstrip()
     try:
-        response = web().get(service.predict_url, timeout=_ANSWER_SECONDS)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        response = web().request("GET", service.predict_url, timeout=_ANSWER_SECONDS)
+    except urllib3.exceptions.HTTPError as error:
         return Step(name, expected, f"no answer ({str(error) or type(error).__name__})", False)
-    answer = response.text.strip()
-    ok = response.status_code == 200 and service.answer in ("", answer)
+    answer = response.data.decode(errors="replace").strip()
+    ok = response.status == 200 and service.answer in ("", answer)
     shown = service.answer if ok else answer[:80]
-    return Step(name, expected, f"{response.status_code} {shown}".rstrip(), ok)
+    return Step(name, expected, f"{response.status} {shown}".rstrip(), ok)
 
 
-def _hpa(service: ServiceOutputs, cluster: Cluster) -> tuple[bool, str]:
+def _hpa(service: ServiceOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     status = cluster.hpa(service.hpa, service.namespace, [metric.name for metric in service.metrics])
     if not status.scaling_active:
         observed = f"{status}, not active ({status.reason})"

@@ -7,16 +7,30 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kubernetes import client
-
 from autoscaling.ack.taints import Taint, keeping_off, tolerations, written
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
-from live.checks.cluster import BrokenLinkError, Cluster, Pod
+from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod
+from live.cluster_client import Object
 
 EXPORTER = f"{EXPORTER_NAMESPACE}/{EXPORTER_NAME}"
 
 _LISTED = 3
 """Nodes that a sentence can take."""
+
+
+@dataclass(frozen=True)
+class _Taint:
+    key: str
+    value: str | None
+    effect: str
+
+
+@dataclass(frozen=True)
+class _Toleration:
+    key: str | None
+    operator: str | None
+    value: str | None
+    effect: str | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +44,7 @@ class _Uncovered:
     """Its pod there, which is not Ready."""
 
 
-def missing_exporter(cluster: Cluster, node_pool: str, nodes: Collection[str] = ()) -> str | None:
+def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[str] = ()) -> str | None:
     """A phrase on the nodes that lack an exporter, on why, and on what to do; None where each has one.
 
     Args:
@@ -41,7 +55,7 @@ def missing_exporter(cluster: Cluster, node_pool: str, nodes: Collection[str] = 
     Raises:
         BrokenLinkError: the cluster has no such DaemonSet.
     """
-    wanted = [node for node in cluster.gpu_nodes(node_pool) if not nodes or node.metadata.name in nodes]
+    wanted = [node for node in cluster.gpu_nodes(node_pool) if not nodes or node["metadata"]["name"] in nodes]
     try:
         daemon_set = cluster.daemon_set(EXPORTER_NAME, EXPORTER_NAMESPACE)
     except BrokenLinkError as error:
@@ -49,21 +63,32 @@ def missing_exporter(cluster: Cluster, node_pool: str, nodes: Collection[str] = 
             f"no exporter: the cluster has no DaemonSet {EXPORTER} ({error}): turn its GPU monitoring on, or set "
             "metricsAdapter.labels for an exporter of another kind"
         ) from None
-    pods = {pod.spec.node_name: pod for pod in cluster.pods_of(daemon_set)}
-    tolerated = daemon_set.spec.template.spec.tolerations or []
+    pods = {pod.node: pod for pod in cluster.pods_of(daemon_set)}
+    tolerated = daemon_set["spec"]["template"]["spec"].get("tolerations") or []
     uncovered = [
-        _Uncovered(node.metadata.name, keeping_off(node.spec.taints or [], tolerated), pods.get(node.metadata.name))
+        _Uncovered(name, keeping_off(_taints(node), _tolerations(tolerated)), pods.get(name))
         for node in wanted
-        if node.metadata.name not in pods or not pods[node.metadata.name].ready
+        if (name := node["metadata"]["name"]) not in pods or not pods[name].ready
     ]
     return _sentence(uncovered, tolerated) if uncovered else None
 
 
-def _sentence(uncovered: Sequence[_Uncovered], tolerated: Sequence[client.V1Toleration]) -> str:
-    names = [one.node for one in uncovered]
+def _taints(node: Object) -> list[_Taint]:
+    return [_Taint(taint["key"], taint.get("value"), taint["effect"]) for taint in node["spec"].get("taints") or ()]
+
+
+def _tolerations(tolerated: Sequence[Object]) -> list[_Toleration]:
+    return [
+        _Toleration(*(toleration.get(key) for key in ("key", "operator", "value", "effect")))
+        for toleration in tolerated
+    ]
+
+
+def _sentence(uncovered: Sequence[_Uncovered], tolerated: Sequence[Object]) -> str:
+    names = [node.node for node in uncovered]
     rest = len(names) - _LISTED
     where = f"no exporter runs on {', '.join(names[:_LISTED])}" + (f" and {rest} more" if rest > 0 else "")
-    taints = {written(taint): taint for one in uncovered for taint in one.taints}
+    taints = {written(taint): taint for node in uncovered for taint in node.taints}
     if taints:
         return (
             f"{where}: DaemonSet {EXPORTER} does not tolerate the taint{'' if len(taints) == 1 else 's'} "
@@ -75,8 +100,7 @@ def _sentence(uncovered: Sequence[_Uncovered], tolerated: Sequence[client.V1Tole
     return f"{where}: its pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason})"
 
 
-def _command(taints: Sequence[Taint], tolerated: Sequence[client.V1Toleration]) -> str:
+def _command(taints: Sequence[Taint], tolerated: Sequence[Object]) -> str:
     # A patch replaces the whole list.
-    kept = client.ApiClient().sanitize_for_serialization(list(tolerated))
-    patch = {"spec": {"template": {"spec": {"tolerations": [*kept, *tolerations(taints)]}}}}
+    patch = {"spec": {"template": {"spec": {"tolerations": [*tolerated, *tolerations(taints)]}}}}
     return f"kubectl patch daemonset -n {EXPORTER_NAMESPACE} {EXPORTER_NAME} -p {shlex.quote(json.dumps(patch))}"

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import IO
 
-from kubernetes import client
-
-from live.checks.cluster import BrokenLinkError, Cluster, HpaStatus, decimal
+from live.checks.cluster_reader import BrokenLinkError, ClusterReader, HpaStatus
 from live.checks.outputs import ServiceOutputs
+from live.checks.quantity import decimal
 from live.checks.steps import Step
+from live.cluster_client import ClusterClient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,11 @@ class Pace:
 class _View:
     """The HPA and the Ready pods at one moment."""
 
-    def __init__(self, service: ServiceOutputs, cluster: Cluster) -> None:
+    def __init__(self, service: ServiceOutputs, cluster: ClusterReader) -> None:
         # The HPA first: what it read can't include a pod that became Ready between the two.
         self.hpa: HpaStatus = cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
         deployment = cluster.deployment(service.deployment, service.namespace)
-        self.ready = sum(pod.ready for pod in cluster.pods(deployment))
+        self.ready = sum(pod.ready for pod in cluster.pods_of(deployment))
 
     def __str__(self) -> str:
         return f"{self.hpa}, {self.hpa.desired} desired, {self.ready} Ready"
@@ -57,7 +57,7 @@ class LoadWalk:
 
     Args:
         service: what is loaded; it should be idle.
-        api: its cluster.
+        client: of its cluster.
         command: the load, a program that ends by itself and prints `hey`'s summary.
         reading: what the HPA should read on the least number of replicas; None: anything above the target.
         reading_tolerance: how far off it may be.
@@ -68,7 +68,7 @@ class LoadWalk:
     def __init__(
         self,
         service: ServiceOutputs,
-        api: client.ApiClient,
+        client: ClusterClient,
         command: Sequence[str],
         *,
         reading: Decimal | None = None,
@@ -77,7 +77,7 @@ class LoadWalk:
         pace: Pace | None = None,
     ) -> None:
         self._service = service
-        self._cluster = Cluster(api)
+        self._cluster = ClusterReader(client)
         self._command = command
         self._reading = reading
         self._tolerance = reading_tolerance
@@ -90,7 +90,7 @@ class LoadWalk:
         No load is put on a service that does not become idle: the first step fails and is the last.
 
         Raises:
-            ClusterError: the cluster can't be reached; the load is ended.
+            UnreachableError: the cluster can't be reached; the load is ended.
         """
         low = self._service.min_replicas
         expected = f"0/{self._service.metrics[0].target} at {low} replica(s)"
@@ -119,7 +119,7 @@ class LoadWalk:
         """Wait until the replicas are back at the minimum.
 
         Raises:
-            ClusterError: the cluster can't be reached.
+            UnreachableError: the cluster can't be reached.
         """
         low = self._service.min_replicas
         return self._awaited("after the load", f"back to {low} replica(s)", lambda view: view.settled_at(low))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import httpx
+import urllib3
 
 from live.checks.web import web
 
@@ -32,26 +33,28 @@ class Prometheus:
             PrometheusError: it can't be reached, refuses the credentials, or does not answer the query.
         """
         try:
-            answer = web().get(
+            answer = web().request(
+                "GET",
                 f"{self.url.rstrip('/')}/api/v1/query",
-                params={"query": selector},
+                fields={"query": selector},
                 headers=dict(self.headers),
                 timeout=_TIMEOUT_SECONDS,
             )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        # A header that can't be sent is a ValueError whose text quotes it.
+        except (urllib3.exceptions.HTTPError, ValueError) as error:
             raise PrometheusError(
                 f"can't be reached from here ({type(error).__name__}): ask it for {selector}, inside the cluster's VPC"
             ) from None
-        if answer.status_code == httpx.codes.UNAUTHORIZED:
+        if answer.status == 401:
             refused = "the adapter's credentials" if self.headers else "queries without credentials"
             raise PrometheusError(
                 f"refuses {refused} (401): prometheus.auth needs the AccessKey of a RAM user that may read the "
                 "instance (type basic, for V2), or the instance's token (type token, for V1)"
             )
         try:
-            content = answer.json()
+            content = json.loads(answer.data)
             return [sample["metric"] for sample in content["data"]["result"]]
         except (ValueError, KeyError, TypeError):
             raise PrometheusError(
-                f"answers {answer.status_code} to the query {selector}: ask it inside the cluster's VPC"
+                f"answers {answer.status} to the query {selector}: ask it inside the cluster's VPC"
             ) from None

@@ -1,13 +1,13 @@
-"""One HTTP client for all checks: each client of its own would read the machine's certificates anew."""
+"""The HTTP client of the checks beside the cluster's: services and Prometheus."""
 
 from __future__ import annotations
 
 import functools
 
-import httpx
+import urllib3
 
 
 @functools.cache
-def web() -> httpx.Client:
-    """Without the environment's proxies: what is checked is inside a cluster or on this machine."""
-    return httpx.Client(trust_env=False)
+def web() -> urllib3.PoolManager:
+    """One client for all, since each reads the machine's certificates; it ignores the environment's proxies."""
+    return urllib3.PoolManager(retries=False)

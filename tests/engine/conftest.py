@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kubernetes import client, config
 from pulumi import automation
 
 from live.checks import StackOutputs
+from live.cluster_client import ClusterClient, connected
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.automation import select_stack
 from rehearsal.cloud import running_cloud
@@ -36,7 +38,17 @@ class Rehearsal:
     layout: Layout
     tools: Path
     stack: automation.Stack
-    api: client.ApiClient
+    kubeconfig: Path
+
+    @cached_property
+    def api(self) -> client.ApiClient:
+        """For what a test does to the cluster."""
+        return config.new_client_from_config(str(self.kubeconfig))
+
+    @cached_property
+    def client(self) -> ClusterClient:
+        """For the checks."""
+        return connected(self.kubeconfig.read_text())
 
     @property
     def store(self) -> CloudStore:
@@ -82,7 +94,7 @@ def rehearsal(tools: Path) -> Iterator[Rehearsal]:
     layout = fresh_checkout("un été à Hangzhou 杭州")
     with running_cloud(layout, tools), recorded() as printed:
         stack = select_stack(layout)
-        yield Rehearsal(layout, tools, stack, config.new_client_from_config(str(layout.kubeconfig)))
+        yield Rehearsal(layout, tools, stack, layout.kubeconfig)
         # Of all tests on this cloud, in all that they ran and left.
         assert printed.in_the_open(layout) == []
 

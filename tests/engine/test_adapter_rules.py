@@ -18,7 +18,7 @@ from kubernetes import client
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.metrics.exposed_name import name_of_rule
-from live.checks.cluster import Cluster
+from live.checks.cluster_reader import ClusterReader
 from rehearsal.processes import Processes
 from rehearsal.simulation.scaling_groups import kwok_node
 from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
@@ -288,7 +288,7 @@ def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_reads_the_metric_of
         # The provider leaves empty lists out.
         assert rules[-len(extra) :] == [{key: value for key, value in rule.items() if value != []} for rule in extra]
         assert len(rules) > len(extra), "the program's own come first"
-        hpa = Cluster(rehearsal.api).hpa(autoscaler["name"], "default", [metric])
+        hpa = ClusterReader(rehearsal.client).hpa(autoscaler["name"], "default", [metric])
         assert hpa.scaling_active and hpa.metrics[0].reading is not None
     finally:
         rehearsal.stack.destroy(color="never")

@@ -339,7 +339,7 @@ def test_the_hpa_has_a_target_that_means_something(rehearsal: Rehearsal, adopted
 
 def test_the_stack_is_at_rest_and_each_check_holds(rehearsal: Rehearsal, adopted: Adoption) -> None:
     assert set(rehearsal.stack.preview(color="never").change_summary) == {OpType.SAME}
-    failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+    failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]
     assert failed == []
     assert f"pods/{FOREIGN_METRIC}" in {one["name"] for one in get(rehearsal, CUSTOM_METRICS_PATH)["resources"]}
 
@@ -372,7 +372,7 @@ def test_destroy_leaves_all_that_was_adopted_at_work_and_nothing_of_ours(
     with watched(rehearsal) as activity:
         rehearsal.stack.destroy(color="never")
     assert set(activity) == {"True"}
-    assert [step for step in check_stack(outputs, rehearsal.api) if not step.ok] == []
+    assert [step for step in check_stack(outputs, rehearsal.client) if not step.ok] == []
     assert seen(rehearsal).identities == adopted.before.identities
     assert foreign_values(rehearsal).keys() == adopted.before.foreign.keys()
     assert (rehearsal.stack.export_stack().deployment or {}).get("resources", []) == []

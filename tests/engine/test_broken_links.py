@@ -35,7 +35,7 @@ def awaited(rehearsal: Rehearsal, phrase: str | None, seconds: float = 60) -> st
     """What is said of the broken link as soon as it has the phrase, or what is said in the end."""
     outputs, deadline = rehearsal.outputs(), time.monotonic() + seconds
     while True:
-        link = broken_link(outputs, rehearsal.api)
+        link = broken_link(outputs, rehearsal.client)
         said = f"{link.name}: {link.observed}" if link else None
         if (said is None if phrase is None else said and phrase in said) or time.monotonic() > deadline:
             return said

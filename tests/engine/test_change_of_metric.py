@@ -12,7 +12,7 @@ from pulumi.automation import OpType
 from autoscaling.metrics.exposed_name import exposed_name
 from live.checks import check_stack
 from live.checks.adapter import mounted_rules
-from live.checks.cluster import Cluster
+from live.checks.cluster_reader import ClusterReader
 from tests.engine.conftest import Rehearsal
 from tests.engine.watching import Watching
 
@@ -26,7 +26,7 @@ def aggregate(rehearsal: Rehearsal, **aggregation: str) -> None:
 
 
 def exposed(rehearsal: Rehearsal) -> set[str | None]:
-    cluster = Cluster(rehearsal.api)
+    cluster = ClusterReader(rehearsal.client)
     rules = mounted_rules(cluster, cluster.api_service("v1beta1.custom.metrics.k8s.io"))
     return {exposed_name(rule) for rule in rules}
 
@@ -71,5 +71,5 @@ def test_a_rule_stays_while_an_hpa_reads_it_and_goes_with_the_next_up(rehearsal:
     assert keeps not in rehearsal.up().stdout
     assert exposed(rehearsal) >= {AFTER}
     assert BEFORE not in exposed(rehearsal)
-    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok] == []
+    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}

@@ -101,7 +101,7 @@ def test_an_upgrade_under_load_is_told_replaces_the_release_alone_and_takes_no_r
     assert active[-1] == "True"
     release = live(rehearsal)
     assert release and (release.version, release.status, release.revision) == ("1.4.0", "deployed", 1)
-    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok] == []
+    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
     # Another spelling of the path.
     use(rehearsal, str(rehearsal.layout.checkout / upgraded))
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME, OpType.UPDATE}

@@ -51,8 +51,7 @@ def account(tools: Path) -> Iterator[Rehearsal]:
     layout = fresh_checkout("leer in Hangzhou 杭州")
     edit(layout, create=FROM_NOTHING)
     with running_cloud(layout, tools):
-        api = config.new_client_from_config(str(layout.own_kubeconfig))
-        yield Rehearsal(layout, tools, select_stack(layout), api)
+        yield Rehearsal(layout, tools, select_stack(layout), layout.own_kubeconfig)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +144,7 @@ def test_a_cluster_from_nothing_serves_and_a_second_preview_is_empty(created: Re
     cluster = cloud(created).cluster
     assert cluster and cluster.deletion_protection
     assert created.outputs().cluster_id == cluster.cluster_id
-    assert [step for step in check_stack(created.outputs(), created.api) if not step.ok] == []
+    assert [step for step in check_stack(created.outputs(), created.client) if not step.ok] == []
     assert set(created.stack.preview().change_summary) == {OpType.SAME}
 
     made = [one.type for one in cloud(created).resources.values() if one.outputs]

@@ -54,7 +54,7 @@ def test_a_wrong_access_key_fails_up_in_words_and_the_right_one_lets_the_hpa_rea
     authenticate(rehearsal, RIGHT)
     result = rehearsal.up()
     said += result.stdout + result.stderr
-    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok] == []
+    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
     header = Secret("header", (f"{ACCESS_KEY_ID}:{RIGHT}".encode(),))

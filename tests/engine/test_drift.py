@@ -43,7 +43,9 @@ def made(rehearsal: Rehearsal, target: str) -> str:
 
 
 def failed(rehearsal: Rehearsal) -> list[str]:
-    return [f"{step.name}: {step.observed}" for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+    return [
+        f"{step.name}: {step.observed}" for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok
+    ]
 
 
 def widen_the_pool(rehearsal: Rehearsal) -> None:

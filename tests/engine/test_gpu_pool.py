@@ -77,7 +77,7 @@ def told_size(rehearsal: Rehearsal) -> str:
 
 
 def exporter_step(rehearsal: Rehearsal) -> Any:
-    [step] = [one for one in check_stack(rehearsal.outputs(), rehearsal.api) if one.name == "GPU exporter"]
+    [step] = [one for one in check_stack(rehearsal.outputs(), rehearsal.client) if one.name == "GPU exporter"]
     return step
 
 

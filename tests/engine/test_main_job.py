@@ -32,13 +32,13 @@ def failed_once_settled(rehearsal: Rehearsal, seconds: float = 60) -> list[Step]
     """The failed steps as soon as there is none, or when the time is over."""
     deadline = time.monotonic() + seconds
     while True:
-        failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+        failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]
         if not failed or time.monotonic() > deadline:
             return failed
 
 
 def test_every_check_of_the_guide_holds_after_up(rehearsal: Rehearsal) -> None:
-    steps = list(check_stack(rehearsal.outputs(), rehearsal.api))
+    steps = list(check_stack(rehearsal.outputs(), rehearsal.client))
     assert len(steps) == 8
     assert [step for step in steps if not step.ok] == []
 
@@ -90,7 +90,7 @@ def test_the_hpa_reads_23_on_one_replica_and_settles_at_two(rehearsal: Rehearsal
     hey = str(rehearsal.tools / "hey")
     walk = LoadWalk(
         service,
-        rehearsal.api,
+        rehearsal.client,
         [hey, "-n", "10000", "-c", "200", service.predict_url],
         reading=Decimal(23),
         reading_tolerance=Decimal(2),
@@ -131,7 +131,7 @@ def test_a_pool_that_is_sold_out_stops_up_and_the_next_up_goes_on(rehearsal: Reh
     with pytest.raises(automation.CommandError, match=r"OperationDenied\.NoStock"):
         rehearsal.up()
     rehearsal.up()
-    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok] == []
+    assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
 
 
 def test_destroy_goes_in_order_and_leaves_nothing(rehearsal: Rehearsal) -> None:

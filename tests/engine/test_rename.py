@@ -59,7 +59,7 @@ def test_a_rename_with_the_former_name_deletes_and_makes_nothing(rehearsal: Rehe
         assert live(rehearsal) == before
         outputs = rehearsal.outputs()
         assert [service.name for service in outputs.services] == [name]
-        assert not [step for step in check_stack(outputs, rehearsal.api) if not step.ok]
+        assert not [step for step in check_stack(outputs, rehearsal.client) if not step.ok]
 
 
 @pytest.mark.case("G5")

@@ -178,4 +178,4 @@ def test_a_rollout_with_every_gpu_taken_goes_through_and_the_load_balancer_chang
     [old], [new] = (one.status.load_balancer.ingress for one in (before, after))
     assert new.ip != old.ip
     assert int(new.ip.rpartition(".")[2]) >= 200, "the simulated load balancers of the intranet"
-    assert not [step for step in check_stack(rehearsal.outputs(), rehearsal.api) if not step.ok]
+    assert not [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]

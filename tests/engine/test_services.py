@@ -11,7 +11,7 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.checks.cluster import Cluster
+from live.checks.cluster_reader import ClusterReader
 from rehearsal.automation import engine_options
 from rehearsal.layout import CHECKOUT, PORTS
 from rehearsal.leftovers import cluster_leftovers
@@ -98,7 +98,7 @@ def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(r
     stack.set_config("prometheusUrl", automation.ConfigValue(prometheus, secret=True))
     stack.set_config("chart", automation.ConfigValue(str(rehearsal.layout.checkout / "rehearsal" / "chart")))
     stack.up(color="never")
-    cluster = Cluster(rehearsal.api)
+    cluster = ClusterReader(rehearsal.client)
     wait_until(
         lambda: cluster.hpa("own-hpa", "default", ["DCGM_CUSTOM_PROCESS_MEM_USED"]).scaling_active,
         "the HPA reads its metric",

@@ -75,7 +75,7 @@ def kinds_of(changes: Any) -> set[OpType]:
 
 def checks(stack: automation.Stack, rehearsal: Rehearsal) -> list[str]:
     outputs = StackOutputs.of(stack.name, {name: one.value for name, one in stack.outputs().items()})
-    return [f"{step.name}: {step.observed}" for step in check_stack(outputs, rehearsal.api) if not step.ok]
+    return [f"{step.name}: {step.observed}" for step in check_stack(outputs, rehearsal.client) if not step.ok]
 
 
 def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import yaml
-from kubernetes import client
 
 from live.checks import ServiceOutputs, StackOutputs
+from live.cluster_client import ClusterClient, connected
 
 METRIC = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 CUSTOM = "/apis/custom.metrics.k8s.io/v1beta1"
@@ -87,7 +87,9 @@ def adapter_pod(*arguments: str, ready: bool = True) -> dict[str, Any]:
     """By default its Prometheus is the fake cluster."""
     container = {"name": "c", "args": ["--v=5", *(arguments or [f"--prometheus-url=<host>{PROMETHEUS}"])]}
     volumes = [{"name": "token", "secret": {}}, {"name": "config", "configMap": {"name": "adapter-config"}}]
-    return {**pod("adapter-1", ready=ready), "spec": {"containers": [container], "volumes": volumes}}
+    metadata = {"name": "adapter-1", "namespace": "kube-system"}
+    spec = {"containers": [container], "volumes": volumes}
+    return {**pod("adapter-1", ready=ready), "metadata": metadata, "spec": spec}
 
 
 def config_map(*rules: dict[str, Any]) -> dict[str, Any]:
@@ -133,8 +135,8 @@ class FakeCluster:
         """The header of the last request for each path."""
 
     @property
-    def api(self) -> client.ApiClient:
-        return client.ApiClient(client.Configuration(host=self.host))
+    def client(self) -> ClusterClient:
+        return connected(self.kubeconfig)
 
     @property
     def kubeconfig(self) -> str:

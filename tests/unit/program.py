@@ -24,7 +24,7 @@ from pulumi.runtime.stack import Stack, run_pulumi_func
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 from pydantic.alias_generators import to_camel
 
-from live import preflight
+from live.snapshot import Snapshot
 
 # As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -73,8 +73,8 @@ class Recorder(pulumi.runtime.Mocks):
     cluster_vswitches: tuple[str, ...] = CLUSTER_VSWITCHES
     kubeconfig: str = KUBECONFIG
     """Another one leads to a cluster that answers."""
-    sight: preflight.Sight = field(default_factory=preflight.Sight)
-    """What a look at the cluster sees where there is none."""
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    """What a look at the cluster finds where there is no cluster."""
     connections: Sequence[Mapping[str, str]] = ()
     """The API server's addresses; none: ACK tells none."""
     vswitches: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
@@ -314,6 +314,6 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
         outputs = await rpc.serialize_properties(root.outputs, {})
         recorder.outputs = _masked(rpc.deserialize_properties(outputs, keep_unknowns=True))
 
-    look = mock.patch.object(preflight, "look", return_value=recorder.sight)
+    look = mock.patch("live.snapshot.take_snapshot", return_value=recorder.snapshot)
     with look if recorder.kubeconfig == KUBECONFIG else contextlib.nullcontext():
         asyncio.run(main())

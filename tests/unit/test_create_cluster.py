@@ -12,7 +12,7 @@ import pytest
 
 from autoscaling.settings.cluster import Cluster, ClusterCreation
 from components.cluster import AckCluster, AckClusterArgs
-from live import preflight
+from live.snapshot import Snapshot
 from tests.unit.program import Recorder, run, run_program
 from tests.unit.test_platform_stack import platform_config, team
 
@@ -245,7 +245,7 @@ def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
 def test_a_team_reaches_the_cluster_of_its_platform_as_the_platform_says() -> None:
     way_in = {"id": "c1", "apiEndpoint": "intranet", "temporaryCredential": "60m"}
     reached: dict[str, Any] = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
-    with mock.patch.object(preflight, "look", return_value=preflight.Sight()):
+    with mock.patch("live.snapshot.take_snapshot", return_value=Snapshot()):
         outputs = run_program(platform_config(cluster=way_in), Recorder(**reached)).outputs
         recorder = team(outputs=outputs, **reached)
     assert recorder.outputs["apiServer"] == outputs["apiServer"] == "https://10.0.0.9:6443"

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pulumi
 import pytest
@@ -18,7 +19,7 @@ import trustme
 import yaml
 
 from autoscaling.ack.versions import ADAPTER_SERVICE
-from live import cluster_client, preflight
+from live import cluster_client
 from live.other_owners import (
     SCALERS,
     STACK_ANNOTATION,
@@ -28,7 +29,7 @@ from live.other_owners import (
     other_autoscalers,
     unknown_former_names,
 )
-from live.preflight import Sight
+from live.snapshot import LiveAdapter, Snapshot, take_snapshot
 from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 from tests.unit.fake_cluster import FakeCluster, running
 from tests.unit.program import Recorder, run_program, stack_config
@@ -76,8 +77,8 @@ BERT_CPU = scaler("bert-cpu")
 @pytest.mark.case("C5")
 @pytest.mark.parametrize("preview", [True, False])
 def test_other_owners_stop_the_run_before_anything_is_made(preview: bool) -> None:
-    sight = Sight([PROMETHEUS_ADAPTER, KEDA], {HPA: [BERT_CPU]})
-    recorder = Recorder(preview=preview, sight=sight)
+    snapshot = Snapshot([PROMETHEUS_ADAPTER, KEDA], {HPA: [BERT_CPU]})
+    recorder = Recorder(preview=preview, snapshot=snapshot)
     with pytest.raises(pulumi.RunError) as failure:
         run_program(config(), recorder)
     _, *sentences = str(failure.value).splitlines()
@@ -97,8 +98,10 @@ def test_what_is_our_own_passes() -> None:
         registration(name, "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service")
         for name in (CUSTOM, EXTERNAL)
     ]
-    sight = Sight(ours, {HPA: [scaler("bert-gpu"), scaler("renamed", stack="ackgpu/unit")]})
-    assert run_program(config(), Recorder(sight=sight)).of_type("kubernetes:autoscaling/v2:HorizontalPodAutoscaler")
+    snapshot = Snapshot(ours, {HPA: [scaler("bert-gpu"), scaler("renamed", stack="ackgpu/unit")]})
+    assert run_program(config(), Recorder(snapshot=snapshot)).of_type(
+        "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
+    )
 
 
 def test_an_hpa_carries_the_name_of_its_stack() -> None:
@@ -176,8 +179,8 @@ def test_an_adapter_that_the_stack_may_not_have_installed_is_told(
 def test_a_release_with_the_stacks_own_name_is_of_no_unknown_origin(
     installer: str | None, told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sight = Sight([registration(CUSTOM, ADAPTER_SERVICE)], installer=installer)
-    run_program(config(), Recorder(sight=sight))
+    with mock.patch.object(LiveAdapter, "installer", installer):
+        run_program(config(), Recorder(snapshot=Snapshot([registration(CUSTOM, ADAPTER_SERVICE)])))
     assert bool([one for one in caplog.messages if "served by" in one]) is told
 
 
@@ -346,7 +349,7 @@ def test_what_the_credential_may_not_list_is_told(caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.WARNING)
     look({path: (403, {"message": "no"}) for path in (REGISTRATIONS, HPAS)})
     assert caplog.messages == [
-        f"whether others own what this stack needs is not known in full: {path} can't be listed."
+        f"Could not check fully for conflicting adapters and HPAs: the credential may not list {path}."
         for path in (REGISTRATIONS, HPAS)
     ]
 
@@ -365,25 +368,25 @@ def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
     answer: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert look({REGISTRATIONS: answer}).of_type("kubernetes:helm.sh/v3:Release")
-    with pytest.raises(pulumi.RunError, match=rf"^nothing was changed, since the cluster {reason}\.$"):
+    with pytest.raises(pulumi.RunError, match=rf"^Nothing was changed: the cluster {reason}\.$"):
         look({REGISTRATIONS: answer}, preview=False)
     [warning] = caplog.messages
-    assert warning.startswith("whether others own what this stack needs is not known, since the cluster ")
+    assert warning.startswith("Could not check for conflicting adapters and HPAs: the cluster ")
 
 
 @pytest.mark.parametrize(
     ("kubeconfig", "reason"),
     [
-        (None, r"at 127\.0\.0\.1 can't be reached \(.*refused\)"),
+        (None, r"at http://127\.0\.0\.1:\d+ can't be reached \(.*refused\)"),
         ("no: kubeconfig", "has a kubeconfig without a server"),
         ("[", "has a kubeconfig without a server"),
         ("[" * 2_000, "has a kubeconfig without a server"),
         ("- c2VjcmV0: c2VjcmV0: [", "has a kubeconfig without a server"),
-        (access({"server": None}), "has a kubeconfig without a server"),
+        (access({"server": None}), "has a kubeconfig whose server is not a URL"),
         (access({"server": 6443}), "has a kubeconfig without a server"),
         (access({"server": "https://127.0.0.1:c2VjcmV0"}), "has a kubeconfig without a server"),
         (access({"server": "c2VjcmV0"}), "has a kubeconfig whose server is not a URL"),
-        (access({"certificate-authority-data": "c2VjcmV0"}), "or with a certificate that can't be read"),
+        (access({"certificate-authority-data": "c2VjcmV0"}), "or with a certificate or token that can't be read"),
         *[
             (access({}, {"token": token}), "whose token has a line break or another character that can't be sent")
             for token in ("c2VjcmV0\n", "c2Vj\ncmV0 c2VjcmV0", "c2VjcmV0\u00fc", ["c2VjcmV0"], 7)
@@ -414,27 +417,23 @@ def test_what_is_no_object_is_passed_over(items: Any, caplog: pytest.LogCaptureF
 def test_each_namespace_is_asked_with_the_credential() -> None:
     of_others = {HPAS.replace("demo", namespace): {"items": [scaler(namespace)]} for namespace in ("a", "b")}
     with running({**EMPTY, **of_others}) as cluster:
-        sight = preflight.look(cluster.kubeconfig, ["a", "b"])
-    assert [one["metadata"]["name"] for one in sight.scalers[HPA]] == ["a", "b"]
+        snapshot = take_snapshot(cluster.kubeconfig, ["a", "b"])
+    assert [one["metadata"]["name"] for one in snapshot.scalers[HPA]] == ["a", "b"]
     assert set(cluster.authorizations.values()) == {"Bearer t"}
 
 
 def test_an_empty_token_is_none() -> None:
     with running(EMPTY) as cluster:
-        preflight.look(access({"server": cluster.host}, {"token": ""}), ["demo"])
+        take_snapshot(access({"server": cluster.host}, {"token": ""}), ["demo"])
     assert set(cluster.authorizations.values()) == {None}
 
 
 @pytest.mark.parametrize(
     ("cluster", "user", "part"),
     [
-        ({"certificate-authority": "/ca.pem"}, {}, "certificate-authority"),
-        ({"tls-server-name": "c2VjcmV0"}, {}, "tls-server-name"),
-        ({"proxy-url": "http://c2VjcmV0@proxy"}, {}, "proxy-url"),
-        ({}, {"client-certificate": "/c.pem", "client-key": "/k.pem"}, "client-certificate"),
-        ({}, {"tokenFile": "/token"}, "tokenFile"),
-        ({}, {"exec": {"command": "login", "args": ["c2VjcmV0"]}}, "exec"),
-        ({}, {"username": "admin", "password": "c2VjcmV0"}, "username"),
+        ({"proxy-url": "socks5://c2VjcmV0@proxy"}, {}, "is behind a SOCKS proxy"),
+        ({}, {"auth-provider": {"name": "c2VjcmV0"}}, "has a kubeconfig with auth-provider"),
+        ({}, {"as": "c2VjcmV0"}, "has a kubeconfig with as"),
     ],
 )
 def test_a_kubeconfig_that_the_provider_alone_supports_is_told_and_stops_nothing(
@@ -443,8 +442,7 @@ def test_a_kubeconfig_that_the_provider_alone_supports_is_told_and_stops_nothing
     program = run_program(config(), Recorder(kubeconfig=access(cluster, user)))
     assert program.of_type("kubernetes:helm.sh/v3:Release")
     assert caplog.messages == [
-        "whether others own what this stack needs is not known, since the cluster has a kubeconfig with "
-        f"{part}, which this look does not use."
+        f"Could not check for conflicting adapters and HPAs: the cluster {part}, which this client does not support."
     ]
 
 
@@ -461,7 +459,7 @@ def test_the_proxy_is_asked(scheme: str, proxied: pytest.MonkeyPatch) -> None:
     server = "http://cluster.invalid"
     with running({f"{server}{path}": answer for path, answer in EMPTY.items()}) as proxy:
         proxied.setenv("http_proxy", proxy.host.replace("http://", scheme))
-        preflight.look(access({"server": server}), ["demo"])
+        take_snapshot(access({"server": server}), ["demo"])
     assert f"{server}{HPAS}" in proxy.requests
 
 
@@ -486,7 +484,7 @@ def test_a_proxy_that_cannot_be_used_is_told(
 ) -> None:
     proxied.setenv("https_proxy", address)
     with pytest.raises(error, match=phrase) as failure:
-        preflight.look(access({}), ["demo"])
+        take_snapshot(access({}), ["demo"])
     assert "c2VjcmV0" not in str(failure.value)
 
 
@@ -518,7 +516,7 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
     user = certificate_user(AUTHORITY, "admin")
     before = os.umask(0)
     try:
-        preflight.look(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
+        take_snapshot(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
     finally:
         os.umask(before)
     assert modes == [0o600]
@@ -526,12 +524,12 @@ def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
 
 @pytest.mark.parametrize("user", [{}, certificate_user(ANOTHER_AUTHORITY, "admin")])
 def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
-    with pytest.raises(cluster_client.UnreachableError, match=r"^at 127\.0\.0\.1 can't be reached"):
-        preflight.look(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
+    with pytest.raises(cluster_client.UnreachableError, match=r"^at https://127\.0\.0\.1:\d+ can't be reached"):
+        take_snapshot(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
 
 
 def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
     user = certificate_user(AUTHORITY, "admin")
     with pytest.raises(cluster_client.UnreachableError, match="certificate verify failed"):
-        preflight.look(kubeconfig(secured.host, ANOTHER_AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
-    preflight.look(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])
+        take_snapshot(kubeconfig(secured.host, ANOTHER_AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
+    take_snapshot(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])

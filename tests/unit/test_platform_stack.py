@@ -9,8 +9,8 @@ import pytest
 
 from autoscaling.settings import SettingsError, parse, parse_config
 from autoscaling.settings.platform_stack import PLATFORM_KEYS, exported_settings
-from live import preflight
 from live.other_owners import SCALERS
+from live.snapshot import Snapshot
 from tests.unit.program import Recorder, run_access, run_program, stack_config
 from tests.unit.test_settings import GOOD
 
@@ -162,9 +162,9 @@ def test_another_teams_hpa_on_the_same_target_is_refused() -> None:
         "metadata": {"name": "theirs", "namespace": "default", "annotations": {"ackgpu/stack": "ackgpu/other"}},
         "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "bert"}},
     }
-    sight = preflight.Sight(scalers={SCALERS[0]: [rival]})
+    snapshot = Snapshot(scalers={SCALERS[0]: [rival]})
     with pytest.raises(pulumi.RunError, match="HorizontalPodAutoscaler default/theirs of stack ackgpu/other scales"):
-        team(sight=sight)
+        team(snapshot=snapshot)
 
 
 TEAM = {"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}

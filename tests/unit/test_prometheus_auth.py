@@ -189,7 +189,7 @@ def checked(*arguments: str, **answers: Any) -> tuple[Step, str | None]:
         ADAPTER_PODS: {"items": [adapter_pod(f"--prometheus-url=<host>{PROMETHEUS}", *arguments)]},
     }
     with running({**healthy(), **silent, **answers}) as cluster:
-        step = list(check_stack(cluster.outputs, cluster.api))[3]
+        step = list(check_stack(cluster.outputs, cluster.client))[3]
     return step, cluster.authorizations.get(query(RULE["seriesQuery"]))
 
 

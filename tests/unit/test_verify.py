@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from live.checks import OutputsError, StackOutputs
-from live.checks.cluster import decimal
 from live.checks.load import answers
+from live.checks.quantity import decimal
 from tests.unit.program import Recorder, run_program, stack_config
 
 HEY_SUMMARY = """

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.config import kube_config
 
 from commands.verify import main
 from tests.unit.fake_cluster import HPA, PREDICT, FakeCluster, healthy, running
@@ -27,8 +26,7 @@ class Machine:
         self.kubeconfig = folder / "kubeconfig"
         self._monkeypatch = monkeypatch
         monkeypatch.setenv("PATH", f"{self._bin}{os.pathsep}/usr/bin{os.pathsep}/bin")
-        # The library reads KUBECONFIG once, when it is imported.
-        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(self.kubeconfig))
+        monkeypatch.setenv("KUBECONFIG", str(self.kubeconfig))
 
     def install(self, name: str, script: str) -> None:
         path = self._bin / name
@@ -129,13 +127,17 @@ def kubeconfig(content: str) -> Any:
         (pulumi_fails, [], "The outputs of stack dev can't be read: no stack named 'dev' found."),
         (no_pulumi, [], "pulumi is not on PATH: install it"),
         (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on it first."),
-        (no_kubeconfig, [], "No credential for the cluster (Invalid kube-config file."),
-        (kubeconfig(""), [], "No credential for the cluster ("),
-        (kubeconfig("[]"), [], "No credential for the cluster ("),
-        (kubeconfig("a: [b"), [], "No credential for the cluster ("),
+        (no_kubeconfig, [], "The cluster has no kubeconfig where KUBECONFIG leads: set KUBECONFIG"),
+        (kubeconfig(""), [], "The cluster has a kubeconfig that can't be read, kubeconfig: set KUBECONFIG"),
+        (kubeconfig("[]"), [], "The cluster has a kubeconfig that can't be read, kubeconfig: set KUBECONFIG"),
+        (kubeconfig("a: [b"), [], "The cluster has a kubeconfig that can't be read, kubeconfig: set KUBECONFIG"),
         (lambda machine: None, ["--load"], "hey is not on PATH, and --load needs it"),
         (lambda machine: None, [], "can't be reached"),
-        (spoilt_token, [], "can't be asked with this kubeconfig, or its answer can't be read: get a new kubeconfig."),
+        (
+            spoilt_token,
+            [],
+            "has a kubeconfig whose token has a line break or another character that can't be sent: set KUBECONFIG",
+        ),
     ],
 )
 def test_what_is_missing_is_one_sentence_and_exit_code_2(

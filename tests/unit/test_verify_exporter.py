@@ -56,7 +56,7 @@ def steps(broken: dict[str, Any]) -> list[Step]:
         return StackOutputs.of("dev", {**cluster.raw_outputs, "monitoredNodePoolId": POOL})
 
     with running({**watched(), **broken}) as cluster:
-        return list(check_stack(outputs(cluster), cluster.api))
+        return list(check_stack(outputs(cluster), cluster.client))
 
 
 def exporter_step(broken: dict[str, Any]) -> Step:
@@ -72,7 +72,7 @@ def test_an_exporter_on_each_node_is_the_second_step() -> None:
 
 def test_a_stack_with_another_exporter_has_no_such_step() -> None:
     with running(healthy()) as cluster:
-        assert "GPU exporter" not in [step.name for step in check_stack(cluster.outputs, cluster.api)]
+        assert "GPU exporter" not in [step.name for step in check_stack(cluster.outputs, cluster.client)]
 
 
 @pytest.mark.parametrize(

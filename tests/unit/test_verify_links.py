@@ -9,7 +9,8 @@ import pytest
 from autoscaling.ack.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
 from autoscaling.metrics.exposed_name import exposed_name
 from autoscaling.metrics.rule_drift import fingerprints
-from live.checks import ClusterError, StackOutputs, Step, broken_link, check_stack
+from live.checks import StackOutputs, Step, broken_link, check_stack
+from live.cluster_client import UnreachableError
 from tests.unit.fake_cluster import (
     ADAPTER_PODS,
     ADAPTER_RULES,
@@ -42,7 +43,7 @@ ANSWER, AUTOSCALER = "predict", "HPA default/gpu-hpa"
 
 def steps(**broken: Any) -> list[Step]:
     with running({**healthy(), **broken}) as cluster:
-        return list(check_stack(cluster.outputs, cluster.api))
+        return list(check_stack(cluster.outputs, cluster.client))
 
 
 def pending(message: str) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def test_the_steps_go_in_the_guides_order() -> None:
 def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[str, Any], observed: str) -> None:
     with running({**healthy(), **broken}) as cluster:
         outputs = StackOutputs.of("dev", {**cluster.raw_outputs, "adapterRules": fingerprints([RULE])})
-        [step] = [one for one in check_stack(outputs, cluster.api) if one.name == "rules of the adapter"]
+        [step] = [one for one in check_stack(outputs, cluster.client) if one.name == "rules of the adapter"]
     assert (step.ok, step.observed) == (observed == "the same", observed)
 
 
@@ -208,7 +209,7 @@ def test_an_adapter_that_the_api_server_does_not_reach_is_told_with_the_likely_c
 def test_up_does_not_succeed_while_the_api_is_not_available() -> None:
     answer = registration(status="False", reason="FailedDiscoveryCheck", message="context deadline exceeded")
     with running({**healthy(), REGISTRATION: answer}) as cluster:
-        link = broken_link(cluster.outputs, cluster.api)
+        link = broken_link(cluster.outputs, cluster.client)
     assert link and link.name == "custom metrics API"
 
 
@@ -220,7 +221,7 @@ def test_a_pod_that_is_terminating_has_no_say() -> None:
 
 def test_values_are_asked_for_by_the_deployments_own_selector() -> None:
     with running(healthy()) as cluster:
-        list(check_stack(cluster.outputs, cluster.api))
+        list(check_stack(cluster.outputs, cluster.client))
     assert f"{VALUES}?labelSelector=app%3Dbert" in cluster.requests
 
 
@@ -230,7 +231,7 @@ def test_a_long_answer_is_compared_whole() -> None:
         outputs = cluster.outputs.model_copy(
             update={"services": [cluster.service.model_copy(update={"answer": "x" * 100})]}
         )
-        steps = list(check_stack(outputs, cluster.api))
+        steps = list(check_stack(outputs, cluster.client))
     assert service["predictUrl"] in steps[4].name
     assert steps[4].ok
 
@@ -238,20 +239,20 @@ def test_a_long_answer_is_compared_whole() -> None:
 def test_a_service_that_cannot_be_reached_is_a_failed_step() -> None:
     with running(healthy()) as cluster:
         nowhere = cluster.service.model_copy(update={"predict_url": "http://127.0.0.1:1/predict"})
-        steps = list(check_stack(cluster.outputs.model_copy(update={"services": [nowhere]}), cluster.api))
+        steps = list(check_stack(cluster.outputs.model_copy(update={"services": [nowhere]}), cluster.client))
     assert [step.ok for step in steps] == [True, True, True, True, False, True]
     assert "no answer (" in steps[4].observed
 
 
 def test_a_cluster_that_cannot_be_reached_is_one_error() -> None:
     with running(healthy()) as cluster:
-        outputs, api = cluster.outputs, cluster.api
-    with pytest.raises(ClusterError, match=rf"^The cluster at {cluster.host} can't be reached \(.*refused\): check"):
-        next(check_stack(outputs, api))
+        outputs, client = cluster.outputs, cluster.client
+    with pytest.raises(UnreachableError, match=rf"^at {cluster.host} can't be reached \(.*refused\)$"):
+        next(check_stack(outputs, client))
 
 
 def test_a_credential_that_is_refused_is_one_error() -> None:
-    with pytest.raises(ClusterError, match=r"refuses the credential \(401\): get a new kubeconfig"):
+    with pytest.raises(UnreachableError, match=r"refuses the credential \(401\): get a new kubeconfig"):
         steps(**{REGISTRATION: (401, {"message": "Unauthorized"})})
 
 
@@ -323,7 +324,7 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--prometheus-url=http://127.0.0.1:1/secret-token")]}},
-            "Prometheus can't be reached from here (ConnectError): ask it for",
+            "Prometheus can't be reached from here (NewConnectionError): ask it for",
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--no-url")]}},
@@ -350,7 +351,7 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
 def test_an_answer_that_is_no_json_is_a_broken_link() -> None:
     [step] = [step for step in steps(**{VALUES: "<html>"}) if step.name == VALUES_OF]
     assert not step.ok
-    assert step.observed.endswith("is no JSON")
+    assert step.observed.endswith("is not a JSON object")
 
 
 @pytest.mark.parametrize(
@@ -395,7 +396,7 @@ def test_the_name_a_rule_exposes_is_the_adapters(rule: dict[str, Any], name: str
 
 def broken_links(**broken: Any) -> str | None:
     with running({**healthy(), **broken}) as cluster:
-        link = broken_link(cluster.outputs, cluster.api)
+        link = broken_link(cluster.outputs, cluster.client)
     return link.name if link else None
 
 
