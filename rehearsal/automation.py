@@ -1,4 +1,4 @@
-"""The real Pulumi engine, driven through its Automation API on the rehearsal cloud."""
+"""The Pulumi engine's Automation API on the rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rehearsal.processes import child_environment
 
 
 def select_stack(layout: Layout) -> automation.Stack:
-    """The stack `rehearsal` in the cloud's own backend; it is made at the first use.
+    """Select the stack `rehearsal` in the cloud's own backend, and create it at the first use.
 
     Raises:
         RehearsalError: the engine refused.
@@ -24,7 +24,7 @@ def select_stack(layout: Layout) -> automation.Stack:
 
 
 def engine_options(layout: Layout) -> automation.LocalWorkspaceOptions:
-    """The built engine in the cloud's environment, for any project."""
+    """Return options for the built engine in the cloud's environment, for any project."""
     return automation.LocalWorkspaceOptions(
         env_vars=child_environment(layout, engine_variables(layout)),
         pulumi_command=automation.PulumiCommand(root=str(layout.cloud)),
@@ -33,7 +33,7 @@ def engine_options(layout: Layout) -> automation.LocalWorkspaceOptions:
 
 @contextlib.contextmanager
 def operation(name: str) -> Iterator[None]:
-    """Turn a failed engine operation into a `RehearsalError` with what the engine said.
+    """Turn a failed engine operation into a `RehearsalError` with the engine's message.
 
     Raises:
         RehearsalError: `pulumi <name>` failed.
@@ -41,7 +41,7 @@ def operation(name: str) -> Iterator[None]:
     try:
         yield
     except automation.CommandError as error:
-        # What is wrong may stand in the line behind.
+        # The reason may be in the next line.
         _, found, reason = str(error).rpartition("error:")
         reason = " ".join(reason.split()[:60]) if found else "see the output above"
         raise RehearsalError(f"pulumi {name} failed: {reason}") from None

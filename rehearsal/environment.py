@@ -17,11 +17,11 @@ _LOOPBACK = "localhost,127.0.0.1,127.0.0.0/8"
 
 
 def engine_variables(layout: Layout) -> dict[str, str]:
-    """The variables that point the engine, the providers and kubectl at the cloud of this checkout."""
+    """Return the variables that point the engine, the providers and kubectl at the cloud of this checkout."""
     python = Path(sys.executable).parent
     return {
         "PATH": os.pathsep.join([str(python), str(layout.commands), os.environ.get("PATH", os.defpath)]),
-        # Without it the engine can't name a user who has no account, as in a container.
+        # Without USER the engine can't name a user without an account, as in a container.
         "USER": os.environ.get("USER") or str(os.getuid()),
         "PULUMI_HOME": str(layout.pulumi_home),
         "PULUMI_BACKEND_URL": f"file://{layout.backend}",
@@ -36,18 +36,18 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         # The Kubernetes provider leaves a kubeconfig with its key in the temporary folder.
         "TMPDIR": str(layout.temporary),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # The language host lists packages by pip, which notes in the user's home when it looked for a newer pip.
+        # The language host runs pip, which writes into the user's home when it looks for a newer pip.
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 
 
 def own_variables(layout: Layout) -> dict[str, str]:
-    """The variables of the rehearsal's own process, which all that it starts inherits."""
+    """Return the variables of the rehearsal's own process and its children."""
     return {TAG: str(layout.cloud), "PULUMI_HOME": str(layout.pulumi_home), **_without_proxy()}
 
 
 def _without_proxy() -> dict[str, str]:
-    """The user's proxies stay out of what is on loopback."""
+    """Return variables that keep the user's proxies away from loopback."""
     names = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if not names.endswith(_LOOPBACK):
         names = ",".join(filter(None, (names, _LOOPBACK)))
@@ -56,7 +56,7 @@ def _without_proxy() -> dict[str, str]:
 
 @contextlib.contextmanager
 def temporary_files_in(folder: Path) -> Iterator[None]:
-    """Let this process make its temporary files in a folder; the cluster's client writes its key into one."""
+    """Let this process create its temporary files in a folder; the Kubernetes client writes a key into one."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -65,7 +65,7 @@ def temporary_files_in(folder: Path) -> Iterator[None]:
 
 
 def link_commands(layout: Layout, tools: Path) -> None:
-    """Make the folder that PATH gets."""
+    """Create the folder that is added to PATH."""
     layout.commands.mkdir()
     for name in ("pulumi", "kubectl", "hey"):
         (layout.commands / name).symlink_to(tools / name)

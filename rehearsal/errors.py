@@ -1,5 +1,5 @@
-"""What the rehearsal says when it can't go on."""
+"""The error that ends a rehearsal."""
 
 
 class RehearsalError(Exception):
-    """One sentence for the user: what is wrong, and what to do."""
+    """A sentence for the user: what is wrong, and what to do."""

@@ -1,4 +1,4 @@
-"""Where one checkout's rehearsal cloud lives: its folders, its loopback addresses, its ports."""
+"""The folders, loopback addresses and ports of a checkout's rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 STACK = "rehearsal"
 PASSPHRASE = "rehearsal"
-"""Protects the state of a cloud that lives for minutes on loopback; it is no secret."""
+"""Encrypts the state of a cloud that exists for minutes on loopback; it is not a secret."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """Paths and addresses of the cloud of one checkout.
 
-    The addresses are derived from the checkout's path, so that two checkouts can rehearse at the same
-    time and the values a chart gets stay the same from run to run. Linux answers on all of 127.0.0.0/8.
+    The addresses follow from the checkout's path, so that two checkouts can rehearse at the same time and a chart
+    gets the same values at each run. Linux answers on all of 127.0.0.0/8.
     """
 
     checkout: Path = CHECKOUT
 
     @property
     def output(self) -> Path:
-        """What a rehearsal leaves behind: report, picture, logs."""
+        """The folder that a rehearsal leaves: report, picture, logs."""
         return self.checkout / "build" / "rehearsal"
 
     @property
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def cloud(self) -> Path:
-        """State of the running cloud; it is removed when the cloud stops."""
+        """State of the running cloud; it is deleted when the cloud ends."""
         return self.output / "cloud"
 
     @property
@@ -52,12 +52,12 @@ class Layout:
 
     @property
     def client_authorities(self) -> Path:
-        """Whose client certificates the API server takes."""
+        """The authorities whose client certificates the API server accepts."""
         return self.control_plane / "client-ca.crt"
 
     @property
     def own_kubeconfig(self) -> Path:
-        """With which the simulation itself comes to the cluster."""
+        """The simulation's own access to the cluster."""
         return self.control_plane / "rehearsal.kubeconfig"
 
     @property
@@ -82,7 +82,7 @@ class Layout:
 
     @property
     def commands(self) -> Path:
-        """The tools that people call; the others, plugins among them, must not be on PATH."""
+        """The folder of the tools that people call; the other tools must not be on PATH."""
         return self.cloud / "bin"
 
     @property
@@ -112,16 +112,16 @@ class Layout:
 
     @property
     def address(self) -> str:
-        """Where the control plane, Prometheus, the adapter and the exporter listen; the API server for the internet."""
+        """Address of the control plane, Prometheus, the adapter and the exporter; the API server's public endpoint."""
         return f"{self._network}.1"
 
     @property
     def intranet_address(self) -> str:
-        """Where the API server answers inside the VPC."""
+        """The API server's address in the VPC."""
         return f"{self._network}.2"
 
     def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
-        """Address of the load balancer number `index`, 0..189; of those in the intranet, 0..44."""
+        """Address of the load balancer number `index`: 0..189, or 0..44 in the intranet."""
         return f"{self._network}.{(200 if intranet else 10) + index}"
 
 

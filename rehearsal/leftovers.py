@@ -1,4 +1,4 @@
-"""What a destroyed stack and a stopped cloud must not leave behind."""
+"""Finds what a destroyed stack and an ended cloud left behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 
 
 def cluster_leftovers(layout: Layout, api: client.ApiClient) -> list[str]:
-    """APIServices, Helm releases, GPU nodes, workloads and cloud resources that outlived the stack."""
+    """List APIServices, Helm releases, GPU nodes, workloads and cloud resources that outlived the stack."""
     core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
     services = client.ApiregistrationV1Api(api).list_api_service().items
     releases = core.list_secret_for_all_namespaces(field_selector="type=helm.sh/release.v1").items
@@ -39,7 +39,7 @@ def cluster_leftovers(layout: Layout, api: client.ApiClient) -> list[str]:
 
 
 def machine_leftovers(layout: Layout) -> list[str]:
-    """Processes, ports and files that outlived the cloud."""
+    """List processes, ports and files that outlived the cloud."""
     return [
         *_processes(layout),
         *(f"port {port} ({name})" for name, port in asdict(PORTS).items() if _answers(layout.address, port)),
@@ -50,7 +50,7 @@ def machine_leftovers(layout: Layout) -> list[str]:
 
 def _processes(layout: Layout) -> Iterator[str]:
     for process in strays(layout):
-        # It may end while it is looked at.
+        # The process may end meanwhile.
         with contextlib.suppress(psutil.NoSuchProcess):
             yield f"process {process.pid} {process.name()}"
 

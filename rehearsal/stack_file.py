@@ -1,4 +1,4 @@
-"""The configuration of the stack that is rehearsed, checked before anything is built or started."""
+"""The settings of the rehearsed stack, checked before anything is built or started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rehearsal.layout import STACK
 
 
 def rehearsed_settings(checkout: Path) -> Settings:
-    """Read the settings as the program will.
+    """Read the settings as the program does.
 
     Raises:
         RehearsalError: the file is missing, can't be read, or the program would refuse it.

@@ -1,4 +1,4 @@
-"""Which inputs the vendor's provider takes, from its own schema (`schema.json`)."""
+"""The inputs that the vendor's provider accepts, from its own schema (`schema.json`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""What the engine sends for a value that is not known before `up`."""
+"""The engine sends this for a value that is unknown before `up`."""
 
 _ENGINE_KEYS = ("__defaults",)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One refused input: the property as a user writes it, and the provider's reason."""
+    """A refused input: the property as a user writes it, and the provider's reason."""
 
     property: str
     reason: str
@@ -32,7 +32,7 @@ def _resources() -> dict[str, dict[str, Any]]:
 
 
 def check(token: str, inputs: dict[str, Any]) -> list[Failure]:
-    """What the provider would refuse of the inputs; empty where it accepts them all.
+    """Return the inputs that the provider refuses; an empty list if it accepts all.
 
     Raises:
         KeyError: the schema has no such type.
@@ -41,10 +41,10 @@ def check(token: str, inputs: dict[str, Any]) -> list[Failure]:
 
 
 def normalized(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Accepted inputs in the one form that the provider keeps, so that equal inputs compare equal.
+    """Return accepted inputs in the form that the provider keeps, so that equal inputs compare equal.
 
-    A list of one block becomes the block where the provider has it so, texts and numbers become what the schema says,
-    and sets get one order.
+    A list of one block becomes the block if the schema says so. Strings and numbers get the type of the schema. Sets
+    are sorted.
 
     Raises:
         KeyError: the schema has no such type.
@@ -77,7 +77,7 @@ def _normalized(spec: dict[str, Any], value: Any) -> Any:
 
 
 def replaced_by(token: str, changed: list[str]) -> list[str]:
-    """Those of the changed properties that can only change by a new resource."""
+    """Return the changed properties that require a new resource."""
     properties = {spec["pulumi_name"]: spec for spec in _resources()[token].values()}
     return [name for name in changed if properties.get(name, {}).get("force_new")]
 
@@ -95,7 +95,7 @@ def _check_block(
         key = path + spec["pulumi_name"]
         yield from _check_presence(name, spec, key, attribute_path + name, given)
         group = spec.get("exactly_one_of", [])
-        # Each member of the group has the rule; the real provider reports it once.
+        # Each member of the group has the rule. The real provider reports it once.
         if group and not given.intersection(group) and name not in reported:
             reported.update(group)
             listed = ",".join(sorted(group))
@@ -166,7 +166,7 @@ def _check_scalar(spec: dict[str, Any], value: Any, key: str, attribute: str) ->
         if not low <= size <= high:
             what = f"length of {attribute}" if is_text else attribute
             yield Failure(key, f"expected {what} to be in the range ({low} - {high}), got {text}")
-    # The schema has a rejection for each value that was tried; one reason is enough.
+    # The schema has a rejection for each value that was tried. One reason is enough.
     prefixes = [re.search(r"should start with '([^']+)'", rejection) for rejection in spec.get("other_rejections", [])]
     prefix = next((match[1] for match in prefixes if match), "")
     if not text.startswith(prefix):

@@ -1,10 +1,10 @@
-"""The simulated BERT service: how long a request takes, and how much of the GPU it uses meanwhile.
+"""The simulated BERT service: how long a request takes, and how much of the GPU it uses.
 
-Calibrated to the guide: `hey -n 10000 -c 200` reads 23 % on one replica, which at a target of 20 % gives two.
-The client is a closed loop, so it always has 200 requests in flight; what decides is that a request spends its
-time mostly outside the GPU (tokenising, waiting in a Python web server). Two replicas then share the same 200
-requests and read half as much each, and the count settles. Were a replica saturated, each new one would be
-saturated too, and the count would climb to its maximum.
+The service is calibrated to the guide: `hey -n 10000 -c 200` reads 23 % on one replica, which gives two replicas at a
+target of 20 %. The client always has 200 requests in flight. A request spends most of its time outside the GPU
+(tokenising, waiting in a Python web server), so two replicas share the 200 requests and read half as much each, and
+the number of replicas settles. If a replica were saturated, each new replica would be saturated too, and the number
+would grow to its maximum.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from collections import deque
 from collections.abc import Callable
 
 SERVICE_SECONDS = 0.8
-"""Mean time of a request on a GPU that is not full."""
+"""Mean time of a request on a GPU that is not saturated."""
 SERVICE_JITTER = 0.3
 """Requests take up to this fraction more or less, so that they do not end in step."""
 SM_PERCENT_PER_REQUEST = 23.0 / 200
 """Share of the streaming multiprocessors that one request in flight uses."""
 MEMORY_USED_MIB = 15343
-"""What `nvidia-smi` shows in the guide, idle."""
+"""`nvidia-smi` shows this in the guide for an idle service."""
 WINDOW_SECONDS = 2.0
-"""Utilisation is the mean over this window."""
+"""The use of the GPU is the mean over this window."""
 
 
 class InferenceServer:
-    """One pod's server: answers requests and keeps account of its GPU use."""
+    """The server of a pod: it answers requests and records its GPU use."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class InferenceServer:
         self._history: deque[tuple[float, float]] = deque([(self._since, 0.0)])
 
     async def answer(self, query: str) -> str:
-        """The intent of the query, after the time it takes on this pod's GPU."""
+        """Return the intent of the query after the time that it takes on this pod's GPU."""
         self.begin()
         try:
             full = max(1.0, self.in_flight * SM_PERCENT_PER_REQUEST / 100)
@@ -48,15 +48,15 @@ class InferenceServer:
         return "PlayMusic" if "music" in query.lower() else "Unknown"
 
     def begin(self) -> None:
-        """A request starts to use the GPU."""
+        """Record that a request starts to use the GPU."""
         self._account(+1)
 
     def end(self) -> None:
-        """A request has ended."""
+        """Record that a request has ended."""
         self._account(-1)
 
     def sm_percent(self) -> float:
-        """Mean use of the streaming multiprocessors over the last window, 0..100."""
+        """Return the mean use of the streaming multiprocessors over the last window, 0..100."""
         self._account(0)
         now, busy = self._history[-1]
         start, busy_then = self._history[0]
@@ -82,10 +82,10 @@ class InferenceServers:
         self.answered = 0
 
     def of(self, pod_uid: str) -> InferenceServer:
-        """The pod's server, started at its first use."""
+        """Return the pod's server, and start it at its first use."""
         return self._servers.setdefault(pod_uid, InferenceServer())
 
     def forget_all_but(self, pod_uids: set[str]) -> None:
-        """Drop the servers of pods that are gone."""
+        """Delete the servers of deleted pods."""
         for gone in self._servers.keys() - pod_uids:
             del self._servers[gone]
