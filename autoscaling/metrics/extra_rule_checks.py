@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import promql_parser as promql
@@ -27,7 +27,6 @@ from autoscaling.metrics.promql import (
     selectors,
     series_name,
 )
-from autoscaling.settings.findings import Finding
 
 EXTRA_RULES = "metricsAdapter.extraRules"
 
@@ -39,46 +38,44 @@ _OBJECTS = "object-1|object-2"
 
 
 @dataclass(frozen=True)
-class _Fault:
+class RuleFinding:
+    """An error in a rule, or a warning about it."""
+
     key: str
     """Within the rule."""
     text: str
-    """What is told after the key."""
-    rests_on: tuple[str, ...] = ()
-    """Further keys within the rule."""
+    """What is wrong, after the key."""
     severity: Literal["error", "warning"] = "error"
 
 
-def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]) -> Iterator[Finding]:
-    """Everything that is wrong, or hardly meant so, with a user's rules.
+def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]) -> Iterator[RuleFinding]:
+    """Check a user's rules.
 
     Args:
         rules: the user's rules, in their order.
         taken_names: the names that the program's own rules expose.
+
+    Yields:
+        Findings with the whole key, such as `metricsAdapter.extraRules[0].seriesQuery`.
     """
-    own = "the program's own rules"
-    owners = dict.fromkeys(taken_names, own)
+    owners = dict.fromkeys(taken_names, "the program's own rules")
     for index, rule in enumerate(rules):
         key = f"{EXTRA_RULES}[{index}]"
-        faults = list(_faults(rule))
-        name = exposed_name(rule)
-        for fault in faults:
-            keys = tuple(f"{key}.{one}" for one in (fault.key, *fault.rests_on))
-            yield Finding(f"{key}.{fault.key} {fault.text}.", keys, fault.severity)
+        for finding in _findings(rule):
+            yield replace(finding, key=f"{key}.{finding.key}")
+        name = _exposed_name(rule)
         if name in owners:
-            owner = owners[name]
-            both = [key] if owner == own else [key, owner]
-            yield Finding(
-                f"{key}.name.as gives the name {name}, which is exposed by {owner} too, and the last rule of a name "
-                "wins: choose another.",
-                tuple(f"{one}.{part}" for one in both for part in ("name", "seriesQuery")),
+            yield RuleFinding(
+                f"{key}.name.as",
+                f"gives the name {name}, which is exposed by {owners[name]} too, and the last rule of a name wins: "
+                "choose another",
             )
         elif name:
             owners[name] = key
 
 
-def exposed_name(rule: ExtraRule) -> str | None:
-    """The name of the metric that the adapter makes of the rule's series; None where the rule has a fault there."""
+def _exposed_name(rule: ExtraRule) -> str | None:
+    """The name of the metric that the adapter makes of the rule's series; None where the rule has an error there."""
     try:
         return derived_name(rule.name, _series_of(rule))
     except (QueryError, NameFaultError):
@@ -87,11 +84,11 @@ def exposed_name(rule: ExtraRule) -> str | None:
 
 def exposed_metrics(rules: Sequence[ExtraRule]) -> dict[str, tuple[str, ...]]:
     """The metrics that the rules expose: name to kinds of object."""
-    named = ((exposed_name(rule), rule.resources.overrides.values()) for rule in rules)
+    named = ((_exposed_name(rule), rule.resources.overrides.values()) for rule in rules)
     return {name: tuple(one.kind for one in overrides) for name, overrides in named if name}
 
 
-def _faults(rule: ExtraRule) -> Iterator[_Fault]:
+def _findings(rule: ExtraRule) -> Iterator[RuleFinding]:
     braces = list(_helm_braces(rule))
     if braces:
         # What else is wrong follows from them.
@@ -101,23 +98,23 @@ def _faults(rule: ExtraRule) -> Iterator[_Fault]:
     try:
         series = _series_of(rule)
     except QueryError as error:
-        yield _Fault("seriesQuery", f"is {rule.series_query!r}: {error}")
+        yield RuleFinding("seriesQuery", f"is {rule.series_query!r}: {error}")
         return
     yield from _filters(rule, series)
     try:
         derived_name(rule.name, series)
     except NameFaultError as error:
-        yield _Fault(error.key, error.text, ("name", "seriesQuery"))
+        yield RuleFinding(error.key, error.text)
     try:
         yield from _query(rule, series)
     except QueryError as error:
-        yield _Fault("metricsQuery", f"is {rule.metrics_query!r}: {error}", ("resources", "seriesQuery"))
+        yield RuleFinding("metricsQuery", f"is {rule.metrics_query!r}: {error}")
 
 
-def _helm_braces(rule: ExtraRule) -> Iterator[_Fault]:
+def _helm_braces(rule: ExtraRule) -> Iterator[RuleFinding]:
     for key, text in _texts(rule.as_written()):
         if "{{" in text or "}}" in text:
-            yield _Fault(
+            yield RuleFinding(
                 key,
                 f"is {text!r}, and doubled braces are Helm's, which may fill them in: write single braces, and "
                 f"placeholders as in {_QUERY_EXAMPLE}",
@@ -163,25 +160,25 @@ def _labels_by_kind(rule: ExtraRule) -> dict[str, list[str]]:
     return kinds
 
 
-def _resources(rule: ExtraRule) -> Iterator[_Fault]:
+def _resources(rule: ExtraRule) -> Iterator[RuleFinding]:
     kinds = _labels_by_kind(rule)
     for label in rule.resources.overrides:
         if not _is_label(label):
-            yield _Fault(
+            yield RuleFinding(
                 "resources.overrides",
                 f"has {label!r}, which no series can have: a label has letters, digits and '_', and starts with no "
                 "digit and no '__'",
             )
     for kind, names in kinds.items():
         if len(names) > 1:
-            yield _Fault(
+            yield RuleFinding(
                 "resources.overrides",
                 f"has {len(names)} labels for {kind} ({', '.join(names)}), and which one is used changes from start to "
                 f"start: keep the one that names the workload's {kind}",
             )
     namespaced = [kind for kind in ("pod", "service") if kind in kinds]
     if namespaced and "namespace" not in kinds:
-        yield _Fault(
+        yield RuleFinding(
             "resources.overrides",
             f"has no label of the namespace, without which no {namespaced[0]} is found: add it, such as "
             "namespace: {resource: namespace}",
@@ -192,21 +189,21 @@ def _is_label(name: str) -> bool:
     return re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
-def _filters(rule: ExtraRule, series: str) -> Iterator[_Fault]:
+def _filters(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     for index, one in enumerate(rule.series_filters):
         key = f"seriesFilters[{index}]"
         pattern, wanted = (one.is_, True) if one.is_ else (one.is_not, False)
         if not pattern or (one.is_ and one.is_not):
-            yield _Fault(key, "needs exactly one of is and isNot, with a regular expression")
+            yield RuleFinding(key, "needs exactly one of is and isNot, with a regular expression")
             continue
         try:
             if (regex(pattern).search(series) is not None) != wanted:
-                yield _Fault(key, f"leaves {series} out, so that no metric is made: remove it", ("seriesQuery",))
+                yield RuleFinding(key, f"leaves {series} out, so that no metric is made: remove it")
         except QueryError as error:
-            yield _Fault(key, f"can't be used by the adapter, which would not start: {error}")
+            yield RuleFinding(key, f"can't be used by the adapter, which would not start: {error}")
 
 
-def _query(rule: ExtraRule, series: str) -> Iterator[_Fault]:
+def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     """The faults of a query, read as the adapter sends it.
 
     Raises:
@@ -274,7 +271,7 @@ def _warnings(
     own: Sequence[promql.VectorSelector],
     kinds: Mapping[str, list[str]],
     kind: str,
-) -> Iterator[_Fault]:
+) -> Iterator[RuleFinding]:
     kept = labels(expression)
     mapped = {*kinds[kind], *kinds["namespace"]}
     if kept is not None and (kept.all_but or kept.names - mapped):
@@ -298,5 +295,5 @@ def _has(matcher: promql.Matcher, selector: promql.VectorSelector) -> bool:
     return any((one.name, one.op, one.value) == wanted for one in selector.matchers.matchers)
 
 
-def _warning(text: str) -> _Fault:
-    return _Fault("metricsQuery", text, ("resources", "seriesQuery"), "warning")
+def _warning(text: str) -> RuleFinding:
+    return RuleFinding("metricsQuery", text, "warning")

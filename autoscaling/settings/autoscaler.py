@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from autoscaling.hpa.behavior import DEFAULT_SCALE_DOWN_WINDOW
 from autoscaling.settings.autoscaler_metrics import MetricTarget
 from autoscaling.settings.field_types import Count, Int, Model, Name, duration_seconds
 from autoscaling.settings.findings import Finding
@@ -18,9 +19,6 @@ from autoscaling.settings.findings import Finding
 if TYPE_CHECKING:
     from autoscaling.settings.services import Service
     from autoscaling.settings.stack import Settings
-
-DEFAULT_SCALE_DOWN_WINDOW_SECONDS = 300
-"""Kubernetes' own, of every HPA that sets none."""
 
 Window = Annotated[Int, Field(ge=0, le=3600)]
 
@@ -51,7 +49,7 @@ class ScaleUp(Model):
 class ScaleDown(Model):
     """How fast replicas are taken away."""
 
-    stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
+    stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW
     """How many seconds the metric must ask for fewer replicas before they are taken away."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Percent", value=100, periodSeconds=15)
@@ -96,7 +94,7 @@ def _replicas(service: Service, key: str) -> Iterator[Finding]:
 
 def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterator[Finding]:
     if settings.cluster.autoscaling_api == "v2beta1":
-        window = DEFAULT_SCALE_DOWN_WINDOW_SECONDS
+        window = DEFAULT_SCALE_DOWN_WINDOW
         if service.startup_time and window < duration_seconds(service.startup_time):
             yield Finding(
                 f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "

@@ -65,7 +65,8 @@ def adapter_findings(settings: Settings) -> Iterator[Finding]:
     for position, use in enumerate(settings.metrics_adapter.expose):
         yield from _exposed(use, f"metricsAdapter.expose[{position}]", settings)
     own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
-    yield from extra_rule_findings(settings.metrics_adapter.extra_rules, own)
+    for finding in extra_rule_findings(settings.metrics_adapter.extra_rules, own):
+        yield Finding(f"{finding.key} {finding.text}.", (EXTRA_RULES,), finding.severity)
     yield from _chart_values(settings)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from commands.adopt.behavior import in_full
+from autoscaling.hpa.behavior import in_full
 from commands.adopt.live import Object
 
 _TAKEN_OVER = ("kubectl", "before-first-apply")

@@ -10,9 +10,9 @@ from kubernetes.utils.quantity import parse_quantity
 
 from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
+from autoscaling.hpa.behavior import in_full
 from autoscaling.metrics.catalogue import catalogue
 from autoscaling.settings.services import Service
-from commands.adopt.behavior import in_full
 from commands.adopt.live import Object, ServiceObjects
 from commands.adopt.part import Key, Part
 from commands.adopt.secret_names import may_be_secret

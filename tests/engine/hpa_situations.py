@@ -7,20 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoscaling.hpa.controller import (
+from autoscaling.hpa.behavior import (
     DEFAULT_TOLERANCE,
-    Autoscaler,
     Behavior,
-    Decision,
     History,
-    Phase,
-    Pod,
     ScaleDown,
     ScaleUp,
     ScalingPolicy,
     ScalingRules,
-    reconcile,
 )
+from autoscaling.hpa.controller import Autoscaler, Decision, reconcile
+from autoscaling.hpa.replica_count import Phase, Pod
 
 _TARGETS = (1, 7, 500, 20_000, 20_000, 33_333, 5_000_000, 10**12)
 _RUNNING: Phase = "Running"

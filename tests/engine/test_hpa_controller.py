@@ -20,7 +20,8 @@ import pytest
 import urllib3
 from kubernetes import client, config, watch
 
-from autoscaling.hpa.controller import Limit, Pod
+from autoscaling.hpa.controller import Limit
+from autoscaling.hpa.replica_count import Pod
 from rehearsal.control_plane.start import start_control_plane
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import Processes, sweep

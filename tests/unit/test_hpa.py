@@ -13,19 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaling.hpa.controller import (
-    Autoscaler,
-    Behavior,
-    Decision,
-    History,
-    Pod,
-    Proposal,
-    ScaleDown,
-    ScaleUp,
-    ScalingPolicy,
-    metric_replicas,
-    reconcile,
-)
+from autoscaling.hpa.behavior import Behavior, History, ScaleDown, ScaleUp, ScalingPolicy
+from autoscaling.hpa.controller import Autoscaler, Decision, reconcile
+from autoscaling.hpa.replica_count import Pod, Proposal, metric_replicas
 
 # The same examples at each run, on a slow machine too.
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)

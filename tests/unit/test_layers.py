@@ -20,15 +20,26 @@ ALLOWED = {
     "bench/flat": set(),
 }
 
+INSIDE_AUTOSCALING = {
+    "ack": {"ack"},
+    "hpa": {"hpa"},
+    "metrics": {"metrics", "ack"},
+    "settings": {"settings", "metrics", "hpa", "ack"},
+}
 
-def imports(path: Path) -> set[str]:
+
+def imported_modules(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found.update(alias.name.split(".")[0] for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
+            found.add(node.module)
     return found
+
+
+def imports(path: Path) -> set[str]:
+    return {module.split(".")[0] for module in imported_modules(path)}
 
 
 @pytest.mark.parametrize("package", sorted(ALLOWED))
@@ -37,6 +48,15 @@ def test_a_package_imports_only_what_is_below_it(package: str) -> None:
     assert files
     for path in files:
         assert imports(path) & OURS <= ALLOWED[package], path.relative_to(CHECKOUT)
+
+
+@pytest.mark.parametrize("room", sorted(INSIDE_AUTOSCALING))
+def test_a_room_of_autoscaling_imports_only_the_rooms_below_it(room: str) -> None:
+    files = list((CHECKOUT / "autoscaling" / room).rglob("*.py"))
+    assert files
+    for path in files:
+        modules = {module.split(".")[1] for module in imported_modules(path) if module.startswith("autoscaling.")}
+        assert modules <= INSIDE_AUTOSCALING[room], path.relative_to(CHECKOUT)
 
 
 def test_the_domain_and_the_checks_do_not_know_pulumi() -> None:
