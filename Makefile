@@ -52,7 +52,7 @@ check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make
 	@test -n "$(DUMP)" || { echo "Say which file has what the exporter's /metrics says: make check-exporter DUMP=metrics.txt" >&2; exit 2; }
 	@$(PYTHON) -m commands.check_exporter $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
 
-bench: $(READY) ## measure the program against a flat one, in 20 minutes, and write docs/bench.md
+bench: $(READY) ## measure the program against a flat one, in half an hour, and write docs/bench.md
 	@$(PYTHON) -m bench
 
 test: $(READY) ## run all tests

@@ -1,4 +1,4 @@
-"""The projects that are compared: copies of this checkout, and the flat program."""
+"""The settings and the projects that are compared: two copies of this checkout, and the flat program."""
 
 from __future__ import annotations
 
@@ -9,63 +9,63 @@ from typing import Any
 import yaml
 
 from autoscaling.metrics.adapter_rules import RuleSet
+from bench.figures import FLAT, OURS, UNREGISTERED
 from rehearsal.checkout_copy import copy_checkout
 from rehearsal.layout import CHECKOUT, STACK
 
-_FLAT = Path(__file__).with_name("flat")
 _CHART = Path("rehearsal", "chart")
-_STACK_FILE = f"Pulumi.{STACK}.yaml"
 _REPLICAS = 10
-"""Most pods of a service, as in the rehearsed stack and in the flat program."""
+_WITHOUT_OUTPUTS = "import pulumi\n\npulumi.ComponentResource.register_outputs = lambda *arguments: None\n"
 
 
-class Projects:
-    """Makes the projects in a folder, which is emptied first.
+def make_projects(folder: Path) -> dict[str, Path]:
+    """Make the projects in a folder, which is emptied first, and return the folder of each."""
+    shutil.rmtree(folder, ignore_errors=True)
+    projects = {side: folder / side for side in (OURS, UNREGISTERED, FLAT)}
+    copy_checkout(projects[OURS])
+    copy_checkout(projects[UNREGISTERED])
+    program = projects[UNREGISTERED] / "__main__.py"
+    program.write_text(_WITHOUT_OUTPUTS + program.read_text())
+    shutil.copytree(Path(__file__).with_name("flat"), projects[FLAT], ignore=shutil.ignore_patterns("__pycache__"))
+    # The release's inputs include the path of the chart.
+    shutil.copytree(CHECKOUT / _CHART, projects[FLAT] / _CHART)
+    return projects
 
-    `proven` is the program with its defaults; `ours` does not wait for metrics at the end of `up`, which the flat
-    program does not do either. Both have the settings of the rehearsed stack until `set_services`.
+
+def write_settings(projects: dict[str, Path], services: int) -> None:
+    """Write the settings file of each project, for a stack of so many services."""
+    content = yaml.safe_load((CHECKOUT / f"Pulumi.{STACK}.yaml").read_text())
+    config = with_services(content["config"], services)
+    for side, folder in projects.items():
+        values = flat_config(config) if side == FLAT else config
+        (folder / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({**content, "config": values}, sort_keys=False))
+
+
+def with_services(config: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return the settings of a stack with its first service repeated, and a pool that is large enough.
+
+    `up` does not wait for the metrics at its end: the flat program doesn't either.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self.ours, self.proven, self.flat = folder / "ours", folder / "proven", folder / "flat"
-        shutil.rmtree(folder, ignore_errors=True)
-        copy_checkout(self.ours)
-        copy_checkout(self.proven)
-        shutil.copytree(_FLAT, self.flat, ignore=shutil.ignore_patterns("__pycache__"))
-        # At the same path from the project as the program's: the path is an input of the release.
-        shutil.copytree(CHECKOUT / _CHART, self.flat / _CHART)
-
-    def set_services(self, count: int) -> None:
-        """Give each stack so many services, alike but for their names."""
-        proven = with_services(yaml.safe_load((CHECKOUT / _STACK_FILE).read_text()), count)
-        ours = {**proven, "config": {**proven["config"], "ackgpu:waitForMetrics": "0s"}}
-        for folder, content in ((self.ours, ours), (self.proven, proven), (self.flat, _flat_stack_file(proven))):
-            (folder / _STACK_FILE).write_text(yaml.safe_dump(content, sort_keys=False))
-
-
-def with_services(stack_file: dict[str, Any], count: int) -> dict[str, Any]:
-    """A stack file with its first service so many times, and a pool that is large enough."""
-    config = stack_file["config"]
     sample, pool = config["ackgpu:services"][0], config["ackgpu:gpuNodePool"]
-    services = []
-    for index in range(count):
-        name = f"service-{index}"
-        autoscaler = {**sample["autoscaler"], "name": f"{name}-hpa", "maxReplicas": _REPLICAS}
-        services.append({**sample, "name": name, "autoscaler": autoscaler})
-    limits = {**pool["autoscaling"], "max": _REPLICAS * count}
-    changed = {"ackgpu:services": services, "ackgpu:gpuNodePool": {**pool, "autoscaling": limits}}
-    return {**stack_file, "config": {**config, **changed}}
-
-
-def _flat_stack_file(stack_file: dict[str, Any]) -> dict[str, Any]:
-    config = stack_file["config"]
+    names = [f"service-{index}" for index in range(count)]
+    limits = {"maxReplicas": _REPLICAS}
     return {
-        **stack_file,
-        "config": {
-            "pulumi:disable-default-providers": config["pulumi:disable-default-providers"],
-            "ackgpu:region": config["ackgpu:region"],
-            "ackgpu:clusterId": config["ackgpu:cluster"]["id"],
-            "ackgpu:services": len(config["ackgpu:services"]),
-            "ackgpu:rules": RuleSet().rules(),
-        },
+        **config,
+        "ackgpu:waitForMetrics": "0s",
+        "ackgpu:gpuNodePool": {**pool, "autoscaling": {**pool["autoscaling"], "max": _REPLICAS * count}},
+        "ackgpu:services": [
+            {**sample, "name": name, "autoscaler": {**sample["autoscaler"], **limits, "name": f"{name}-hpa"}}
+            for name in names
+        ],
+    }
+
+
+def flat_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what the flat program reads, for the same stack."""
+    return {
+        "pulumi:disable-default-providers": config["pulumi:disable-default-providers"],
+        "ackgpu:region": config["ackgpu:region"],
+        "ackgpu:clusterId": config["ackgpu:cluster"]["id"],
+        "ackgpu:services": len(config["ackgpu:services"]),
+        "ackgpu:rules": RuleSet().rules(),
     }

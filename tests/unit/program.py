@@ -294,9 +294,9 @@ def run_access(config: dict[str, Any], recorder: Recorder) -> Recorder:
     return recorder
 
 
-def run(recorder: Recorder, program: Any) -> Recorder:
+def run(recorder: Recorder, program: Any, config: Mapping[str, Any] | None = None) -> Recorder:
     """Run any program."""
-    _run({}, recorder, program)
+    _run(dict(config or {}), recorder, program)
     return recorder
 
 

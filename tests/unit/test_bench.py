@@ -1,91 +1,125 @@
-"""The pure parts of the bench: pairs and their spread, the table, the settings, and the state that is taken over."""
+"""The parts of the bench that need no cloud: figures, settings, states, and that both programs register the same."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import re
+import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
-from autoscaling.settings import parse
-from bench.adoption import without_components
-from bench.pairs import Pairs, Spread, in_turn
-from bench.projects import with_services
-from bench.table import MILLISECONDS, SECONDS, Comparison, Figure, put_into, rendered, shown
-from tests.unit.program import stack_config
+from bench.__main__ import pure_parts
+from bench.contender import without_components
+from bench.figures import MARK, comparison, in_turn, report, spread, write_into
+from bench.projects import flat_config, with_services, write_settings
+from tests.unit.program import CHECKOUT, Recorder, run, run_program, stack_config
 
-
-def test_a_spread_is_the_middle_and_the_extremes() -> None:
-    assert Spread.of([5, 1, 2]) == Spread(2, 1, 5)
-    assert Spread.of([4, 1]) == Spread(2.5, 1, 4)
+VALUES = {"ours": [2.0, 2.0, 30.0], "unregistered": [1.0, 2.0, 10.0], "flat": [1.0, 2.0, 10.0]}
 
 
-def test_a_ratio_is_taken_pair_by_pair() -> None:
-    # The medians' ratio would be 1: the slow spell hit both of the last pair.
-    assert Pairs(ours=(2, 2, 30), flat=(1, 2, 10)).ratio == Spread(2, 1, 3)
-
-
-def test_what_each_further_service_adds() -> None:
-    one, eleven = Pairs(ours=(3, 4), flat=(2, 2)), Pairs(ours=(13, 24), flat=(12, 7))
-    assert eleven.per_service(one, 10) == Pairs(ours=(1, 2), flat=(1, 0.5))
-
-
-def test_all_are_measured_in_turn_and_the_first_round_does_not_count() -> None:
+def test_measures_in_turn_and_does_not_count_the_first_round() -> None:
     order: list[str] = []
 
-    def of(side: str) -> float:
+    def measure(side: str) -> float:
         order.append(side)
         return len(order)
 
-    ours, flat = in_turn([lambda: of("ours"), lambda: of("flat")], 2)
+    measured = in_turn({side: functools.partial(measure, side) for side in ("ours", "flat")}, 2)
     assert order == ["ours", "flat"] * 3
-    assert (ours, flat) == ((3, 5), (4, 6))
+    assert measured == {"ours": [3, 5], "flat": [4, 6]}
 
 
-def test_a_value_is_shown_in_its_unit_with_its_spread() -> None:
-    assert shown(Spread(2.914, 2.8, 3.1), SECONDS) == "2.91 s (2.80..3.10)"
-    assert shown(Spread(0.0124, 0.011, 0.02), MILLISECONDS) == "12 ms (11..20)"
+def test_shows_the_median_with_the_lowest_and_the_highest_value() -> None:
+    assert spread([2.914, 2.8, 3.1], " s") == "2.91 s (2.80..3.10)"
 
 
-def test_the_report_has_a_row_for_each_comparison_and_figure() -> None:
-    report = rendered(
-        "2 cores",
-        [Comparison("preview", "10", Pairs((3, 3, 3), (2, 3, 2)), SECONDS, "at most 1.25")],
-        [Figure("rules", Spread(0.01, 0.01, 0.01), MILLISECONDS)],
-    )
-    assert report.splitlines() == [
-        "2 cores",
-        "",
-        "|  | services | ours | flat | ours / flat | goal |",
-        "| --- | --- | --- | --- | --- | --- |",
-        "| preview | 10 | 3.00 s (3.00..3.00) | 2.00 s (2.00..3.00) | 1.50 (1.00..1.50) | at most 1.25 |",
-        "",
-        "|  | ours | goal |",
-        "| --- | --- | --- |",
-        "| rules | 10 ms (10..10) |  |",
+def test_takes_ratios_pair_by_pair_and_reports_each_goal() -> None:
+    # The ratio of the medians would be 1: the slow spell hit both sides of the last pair.
+    row = comparison("preview", 10, VALUES, {"ours": 1.25, "unregistered": 1.15})
+    assert row[5:] == [
+        "2.00 (1.00..3.00)",
+        "1.00 (1.00..1.00)",
+        "ours at most 1.25: missed, unregistered at most 1.15: met",
     ]
 
 
-def test_a_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
+def test_the_report_replaces_the_last_one(tmp_path: Path) -> None:
     page = tmp_path / "bench.md"
-    page.write_text("before\n<!-- what make bench measured -->\nold\n<!-- the end of it -->\nafter\n")
-    put_into(page, "| new |")
-    assert page.read_text() == ("before\n<!-- what make bench measured -->\n| new |\n<!-- the end of it -->\nafter\n")
+    page.write_text(f"how to read it\n{MARK}old\n")
+    write_into(page, report("2 cores", [comparison("preview", 10, VALUES, {})], {"rules": [0.01]}))
+    assert page.read_text().splitlines() == [
+        "how to read it",
+        MARK.strip(),
+        "2 cores",
+        "",
+        "| command | services | ours | unregistered | flat | ours / flat | unregistered / flat | goal |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| preview | 10 | 2.00 s (2.00..30.00) | 2.00 s (1.00..10.00) | 2.00 s (1.00..10.00) | 2.00 (1.00..3.00) "
+        "| 1.00 (1.00..1.00) |  |",
+        "",
+        "| part of ours | time |",
+        "| --- | --- |",
+        "| rules | 10.00 ms (10.00..10.00) |",
+    ]
 
 
-def test_a_page_without_a_place_for_the_report_is_not_changed(tmp_path: Path) -> None:
+def test_a_page_without_the_mark_is_not_changed(tmp_path: Path) -> None:
     page = tmp_path / "bench.md"
-    page.write_text("no place\n")
-    with pytest.raises(ValueError, match=r"bench\.md has no part"):
-        put_into(page, "| new |")
-    assert page.read_text() == "no place\n"
+    page.write_text("no mark\n")
+    with pytest.raises(ValueError, match=r"bench\.md does not have"):
+        write_into(page, "new")
+    assert page.read_text() == "no mark\n"
 
 
-def test_a_stack_of_many_services_is_one_that_the_program_takes() -> None:
-    config = with_services({"config": stack_config("rehearsal"), "encryptionsalt": "v1:"}, 50)["config"]
-    settings = parse({key.removeprefix("ackgpu:"): value for key, value in config.items() if "ackgpu:" in key})
-    assert len({(service.name, service.autoscaler_name) for service in settings.services}) == 50
-    assert settings.services[0].image == yaml.safe_load(yaml.safe_dump(config))["ackgpu:services"][49]["image"]
+def test_the_page_of_this_checkout_has_the_mark() -> None:
+    assert MARK in (CHECKOUT / "docs" / "bench.md").read_text()
+
+
+def test_the_program_accepts_the_settings_of_many_services() -> None:
+    parts = pure_parts(50, 2)
+    assert [len(seconds) for seconds in parts.values()] == [2, 2]
+
+
+def registered(recorder: Recorder) -> dict[str, dict[str, Any]]:
+    """Return what a program registers, without components: inputs, options, and all that each resource waits for."""
+
+    def flat(urn: str) -> str:
+        return re.sub(r"(ackgpu:index:\w+|pulumi:pulumi:Stack)\$", "", urn)
+
+    def resource(urn: str) -> bool:
+        return "::ackgpu:index:" not in urn and "::pulumi:pulumi:" not in urn
+
+    return {
+        flat(registration.urn): {
+            **dataclasses.asdict(registration),
+            **dict.fromkeys(["urn", "parent", "provider"]),
+            "dependencies": {flat(urn) for urn in recorder.comes_after(registration) if resource(flat(urn))},
+        }
+        for registration in recorder.registrations
+        if resource(flat(registration.urn))
+    }
+
+
+def test_the_flat_program_registers_what_the_program_registers() -> None:
+    config = with_services(stack_config("rehearsal"), 2)
+    ours = run_program(config, Recorder())
+    flat = run(
+        Recorder(), functools.partial(runpy.run_path, str(CHECKOUT / "bench/flat/__main__.py")), flat_config(config)
+    )
+    assert len(flat.registrations) > 10
+    assert registered(flat) == registered(ours)
+
+
+def test_each_project_gets_its_settings(tmp_path: Path) -> None:
+    projects = {side: tmp_path / side for side in ("ours", "flat")}
+    for folder in projects.values():
+        folder.mkdir()
+    write_settings(projects, 3)
+    assert "name: service-2\n" in (projects["ours"] / "Pulumi.rehearsal.yaml").read_text()
+    assert "ackgpu:services: 3\n" in (projects["flat"] / "Pulumi.rehearsal.yaml").read_text()
 
 
 def test_a_state_without_components_keeps_the_order_of_the_rest() -> None:
