@@ -99,6 +99,15 @@ def rehearsal(tools: Path) -> Iterator[Rehearsal]:
         assert printed.in_the_open(layout) == []
 
 
+@pytest.fixture(scope="module")
+def deployed(rehearsal: Rehearsal) -> Iterator[None]:
+    """The stack is up while the tests of a module run."""
+    rehearsal.up()
+    yield
+    rehearsal.stack.destroy(color="never")
+    rehearsal.reset()
+
+
 @dataclass(frozen=True)
 class User:
     """Somebody with a checkout, a home, and an environment."""

@@ -22,13 +22,7 @@ SERVICE = "bert-intent-detection"
 METRIC = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 REGISTRATION = "v1beta1.custom.metrics.k8s.io"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def live(rehearsal: Rehearsal) -> Iterator[None]:
-    rehearsal.up()
-    yield
-    rehearsal.stack.destroy(color="never")
-    rehearsal.reset()
+pytestmark = pytest.mark.usefixtures("deployed")
 
 
 def awaited(rehearsal: Rehearsal, phrase: str | None, seconds: float = 60) -> str | None:

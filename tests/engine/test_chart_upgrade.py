@@ -7,7 +7,6 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +24,8 @@ from tests.engine.conftest import Rehearsal
 from tests.engine.watching import Watching
 
 NAME, SYSTEM = "ack-alibaba-cloud-metrics-adapter", "kube-system"
+
+pytestmark = pytest.mark.usefixtures("deployed")
 
 
 def chart(rehearsal: Rehearsal, version: str, **replaced: str) -> str:
@@ -62,14 +63,6 @@ def replaced(rehearsal: Rehearsal) -> tuple[automation.UpResult, list[tuple[OpTy
             steps.append((metadata.op, metadata.urn.rpartition("::")[2]))
 
     return rehearsal.stack.up(color="never", on_event=note), steps
-
-
-@pytest.fixture(scope="module", autouse=True)
-def up(rehearsal: Rehearsal) -> Iterator[None]:
-    rehearsal.up()
-    yield
-    rehearsal.stack.destroy(color="never")
-    rehearsal.reset()
 
 
 @pytest.fixture(scope="module")

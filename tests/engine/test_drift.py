@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,13 +22,7 @@ from tests.engine.conftest import Rehearsal
 
 NAME, SYSTEM, METRIC = "ack-alibaba-cloud-metrics-adapter", "kube-system", "DCGM_CUSTOM_PROCESS_SM_UTIL"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def live(rehearsal: Rehearsal) -> Iterator[None]:
-    rehearsal.up()
-    yield
-    rehearsal.stack.destroy(color="never")
-    rehearsal.reset()
+pytestmark = pytest.mark.usefixtures("deployed")
 
 
 def made(rehearsal: Rehearsal, target: str) -> str:

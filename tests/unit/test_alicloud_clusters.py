@@ -21,7 +21,7 @@ from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, PROMETHEUS, SW
 from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kubeconfig
 from rehearsal.layout import Layout
 from tests.rehearsed_account import add_network
-from tests.unit.test_alicloud_protocol import ADDRESS, INSTANCE, REGION, Engine, sdk_keys, values
+from tests.unit.alicloud_engine import ADDRESS, INSTANCE, REGION, Engine, connected, sdk_keys, values
 
 ZONES = ("cn-beijing-h", "cn-beijing-k")
 CREDENTIAL = "alicloud:cs/getClusterCredential:getClusterCredential"
@@ -43,10 +43,8 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def engine(layout: Layout) -> Iterator[Engine]:
-    engine = Engine(layout)
-    engine.configure()
-    yield engine
-    engine.close()
+    with connected(layout) as engine:
+        yield engine
 
 
 def network(engine: Engine) -> tuple[str, list[str], list[str]]:

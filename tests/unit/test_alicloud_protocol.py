@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent import futures
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,117 +16,30 @@ from typing import Any
 import grpc
 import pulumi_alicloud as alicloud
 import pytest
-from google.protobuf import empty_pb2, json_format, struct_pb2
+from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from rehearsal.alicloud.node_pools import report_size
-from rehearsal.alicloud.plugin import AlicloudProvider, install_plugin
+from rehearsal.alicloud.plugin import install_plugin
 from rehearsal.alicloud.schema import UNKNOWN
 from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudStore
 from rehearsal.alicloud.vendor_api import SIMULATED
-from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 from tests.rehearsed_account import fail_creations
+from tests.unit.alicloud_engine import (
+    ADDRESS,
+    CLUSTER,
+    INSTANCE,
+    MONITORING,
+    POOL,
+    REGION,
+    Engine,
+    connected,
+    sdk_keys,
+    values,
+)
 
 CASES = json.loads((CHECKOUT / "tests" / "data" / "alicloud_check_cases.json").read_text())["cases"]
-CLUSTER, REGION = "c0123456789abcdef0123456789abcdef", "cn-beijing"
-POOL = {"clusterId": CLUSTER, "nodePoolName": "gpu", "instanceTypes": ["ecs.gn7i-c8g1.2xlarge"], "desiredSize": "1"}
-INSTANCE = {"clusterId": CLUSTER, "clusterType": "aliyun-cs", "grafanaInstanceId": "free"}
-MONITORING = {"clusterId": CLUSTER, "name": "arms-prometheus", "config": "{}"}
-ADDRESS = "http://127.64.0.1:9090/api/v1/prometheus/token/1/c/cn-beijing"
-
-
-class Engine:
-    """What the engine asks of a provider, with the plugin behind a channel."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.waits: list[tuple[str, int | None]] = []
-        self.nodes_missing = False
-        self.cancelled = False
-        self._server = grpc.server(futures.ThreadPoolExecutor(4))
-        provider = AlicloudProvider(layout, self._wait, self._cancel)
-        provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, self._server)
-        port = self._server.add_insecure_port("127.0.0.1:0")
-        self._server.start()
-        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
-        self.stub: Any = provider_pb2_grpc.ResourceProviderStub(self._channel)
-
-    def _wait(self, pool_id: str, count: int | None) -> None:
-        self.waits.append((pool_id, count))
-        if self.nodes_missing:
-            raise RehearsalError("the nodes did not come")
-
-    def _cancel(self) -> None:
-        self.cancelled = True
-
-    @property
-    def store(self) -> CloudStore:
-        return CloudStore(self.layout.store)
-
-    def configure(self, region: str = REGION) -> Any:
-        return self.stub.Configure(provider_pb2.ConfigureRequest(args=struct({"region": region})))
-
-    def check(self, token: str, inputs: dict[str, Any]) -> Any:
-        return self.stub.Check(provider_pb2.CheckRequest(urn=urn(token), news=struct(inputs)))
-
-    def diff(
-        self,
-        token: str,
-        old: dict[str, Any],
-        new: dict[str, Any],
-        *,
-        told: dict[str, Any] | None = None,
-        ignore: str = "",
-    ) -> Any:
-        """`told` is the state as the last read left it, where it is another than the inputs."""
-        request = provider_pb2.DiffRequest(
-            urn=urn(token),
-            old_inputs=struct(old),
-            olds=struct(told or old),
-            news=struct(new),
-            ignoreChanges=[ignore] if ignore else [],
-        )
-        return self.stub.Diff(request)
-
-    def create(self, token: str, inputs: dict[str, Any], *, preview: bool = False) -> tuple[str, dict[str, Any]]:
-        request = provider_pb2.CreateRequest(urn=urn(token), properties=struct(inputs), preview=preview)
-        answer = self.stub.Create(request)
-        return answer.id, values(answer.properties)
-
-    def read(self, token: str, identity: str) -> Any:
-        return self.stub.Read(provider_pb2.ReadRequest(urn=urn(token), id=identity))
-
-    def update(
-        self, token: str, identity: str, old: dict[str, Any], new: dict[str, Any], *, preview: bool = False
-    ) -> dict[str, Any]:
-        request = provider_pb2.UpdateRequest(
-            urn=urn(token), id=identity, olds=struct(old), news=struct(new), preview=preview
-        )
-        return values(self.stub.Update(request).properties)
-
-    def delete(self, token: str, identity: str) -> None:
-        self.stub.Delete(provider_pb2.DeleteRequest(urn=urn(token), id=identity))
-
-    def invoke(self, token: str, **arguments: Any) -> dict[str, Any]:
-        answer = self.stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=struct(arguments)))
-        return values(getattr(answer, "return"))
-
-    def close(self) -> None:
-        self._channel.close()
-        self._server.stop(0).wait()
-
-
-def urn(token: str) -> str:
-    return f"urn:pulumi:rehearsal::ackgpu::ackgpu:index:Parent${token}::name"
-
-
-def struct(content: dict[str, Any]) -> struct_pb2.Struct:
-    return json_format.ParseDict(content, struct_pb2.Struct())
-
-
-def values(message: struct_pb2.Struct) -> dict[str, Any]:
-    return json_format.MessageToDict(message)
 
 
 @pytest.fixture
@@ -142,10 +54,8 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def engine(layout: Layout) -> Iterator[Engine]:
-    engine = Engine(layout)
-    engine.configure()
-    yield engine
-    engine.close()
+    with connected(layout) as engine:
+        yield engine
 
 
 SIMULATED_CASES = [case for case in CASES if case["type"] in SIMULATED]
@@ -376,12 +286,6 @@ def test_without_a_cloud_the_way_to_start_one_is_told_at_once(engine: Engine, la
 def test_the_engine_can_cancel(engine: Engine) -> None:
     engine.stub.Cancel(empty_pb2.Empty())
     assert engine.cancelled
-
-
-def sdk_keys(output_type: Any) -> set[str]:
-    """The fields that the SDK's class asks for, as the provider writes them."""
-    getters: list[Any] = [value.fget for value in vars(output_type).values() if isinstance(value, property)]
-    return {getattr(getter, "_pulumi_name", getter.__name__) for getter in getters}
 
 
 @contextlib.contextmanager
