@@ -123,6 +123,17 @@ def healthy() -> dict[str, Any]:
     }
 
 
+def kubeconfig_of(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> str:
+    """A kubeconfig's content."""
+    content = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    return yaml.safe_dump(content)
+
+
 class FakeCluster:
     """Answers each path from `answers`; a callable is asked anew each time."""
 
@@ -140,13 +151,7 @@ class FakeCluster:
 
     @property
     def kubeconfig(self) -> str:
-        content = {
-            "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": self.host}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }
-        return yaml.safe_dump(content)
+        return kubeconfig_of({"server": self.host}, {"token": "t"})
 
     @property
     def raw_outputs(self) -> dict[str, Any]:

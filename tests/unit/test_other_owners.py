@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import socket
-import ssl
-import stat
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pulumi
 import pytest
-import trustme
-import yaml
 
 from autoscaling.ack.versions import ADAPTER_SERVICE
-from live import cluster_client
 from live.other_owners import (
     SCALERS,
     STACK_ANNOTATION,
@@ -30,8 +22,8 @@ from live.other_owners import (
     unknown_former_names,
 )
 from live.snapshot import LiveAdapter, Snapshot, take_snapshot
-from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
-from tests.unit.fake_cluster import FakeCluster, running
+from tests.unit.fake_cluster import kubeconfig_of as access
+from tests.unit.fake_cluster import running
 from tests.unit.program import Recorder, run_program, stack_config
 
 CUSTOM, EXTERNAL = "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"
@@ -300,17 +292,6 @@ def test_of_a_scaled_object_and_its_hpa_the_first_is_told() -> None:
     assert sentence.startswith("HorizontalPodAutoscaler demo/keda-hpa-bert "), "where the other can't be listed"
 
 
-def access(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> str:
-    """A kubeconfig."""
-    content = {
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **cluster}}],
-        "users": [{"name": "u", "user": user or {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    return yaml.safe_dump(content)
-
-
 EMPTY: dict[str, Any] = {REGISTRATIONS: {"items": []}, HPAS: {"items": []}}
 
 
@@ -422,12 +403,6 @@ def test_each_namespace_is_asked_with_the_credential() -> None:
     assert set(cluster.authorizations.values()) == {"Bearer t"}
 
 
-def test_an_empty_token_is_none() -> None:
-    with running(EMPTY) as cluster:
-        take_snapshot(access({"server": cluster.host}, {"token": ""}), ["demo"])
-    assert set(cluster.authorizations.values()) == {None}
-
-
 @pytest.mark.parametrize(
     ("cluster", "user", "part"),
     [
@@ -444,92 +419,3 @@ def test_a_kubeconfig_that_the_provider_alone_supports_is_told_and_stops_nothing
     assert caplog.messages == [
         f"Could not check for conflicting adapters and HPAs: the cluster {part}, which this client does not support."
     ]
-
-
-@pytest.fixture
-def proxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    return monkeypatch
-
-
-@pytest.mark.parametrize("scheme", ["http://", ""])
-def test_the_proxy_is_asked(scheme: str, proxied: pytest.MonkeyPatch) -> None:
-    server = "http://cluster.invalid"
-    with running({f"{server}{path}": answer for path, answer in EMPTY.items()}) as proxy:
-        proxied.setenv("http_proxy", proxy.host.replace("http://", scheme))
-        take_snapshot(access({"server": server}), ["demo"])
-    assert f"{server}{HPAS}" in proxy.requests
-
-
-@pytest.mark.parametrize(
-    ("address", "error", "phrase"),
-    [
-        ("socks5://u:c2VjcmV0@localhost:1080", cluster_client.UnsupportedError, "^is behind a SOCKS proxy"),
-        (
-            "ftp://u:c2VjcmV0@localhost:1",
-            cluster_client.UnreachableError,
-            "^is behind a proxy whose address in HTTPS_PROXY",
-        ),
-        (
-            "http://u@localhost:c2VjcmV0",
-            cluster_client.UnreachableError,
-            "^is behind a proxy whose address in HTTPS_PROXY",
-        ),
-    ],
-)
-def test_a_proxy_that_cannot_be_used_is_told(
-    address: str, error: type[Exception], phrase: str, proxied: pytest.MonkeyPatch
-) -> None:
-    proxied.setenv("https_proxy", address)
-    with pytest.raises(error, match=phrase) as failure:
-        take_snapshot(access({}), ["demo"])
-    assert "c2VjcmV0" not in str(failure.value)
-
-
-AUTHORITY, ANOTHER_AUTHORITY = trustme.CA(), trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[FakeCluster]:
-    """A cluster over TLS that asks for a certificate of its authority."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(tls)
-    AUTHORITY.configure_trust(tls)
-    tls.verify_mode = ssl.CERT_REQUIRED
-    with running(EMPTY, tls) as cluster:
-        yield cluster
-
-
-def test_a_client_certificate_is_shown_and_its_key_is_for_the_user_alone(
-    secured: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modes = []
-    load = ssl.SSLContext.load_cert_chain
-
-    def spy(self: ssl.SSLContext, pair: Path) -> None:
-        modes.append(stat.S_IMODE(pair.stat().st_mode))
-        load(self, pair)
-
-    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
-    user = certificate_user(AUTHORITY, "admin")
-    before = os.umask(0)
-    try:
-        take_snapshot(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
-    finally:
-        os.umask(before)
-    assert modes == [0o600]
-
-
-@pytest.mark.parametrize("user", [{}, certificate_user(ANOTHER_AUTHORITY, "admin")])
-def test_a_server_that_refuses_the_certificate_is_told(secured: FakeCluster, user: dict[str, str]) -> None:
-    with pytest.raises(cluster_client.UnreachableError, match=r"^at https://127\.0\.0\.1:\d+ can't be reached"):
-        take_snapshot(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
-
-
-def test_the_server_is_checked_unless_the_kubeconfig_says_otherwise(secured: FakeCluster) -> None:
-    user = certificate_user(AUTHORITY, "admin")
-    with pytest.raises(cluster_client.UnreachableError, match="certificate verify failed"):
-        take_snapshot(kubeconfig(secured.host, ANOTHER_AUTHORITY.cert_pem.bytes(), user).decode(), ["demo"])
-    take_snapshot(access({"server": secured.host, "insecure-skip-tls-verify": True}, user), ["demo"])
