@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
-
-from kubernetes.utils.quantity import parse_quantity
 
 from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
@@ -16,6 +13,7 @@ from autoscaling.settings.services import Service
 from commands.adopt.live import Object, ServiceObjects
 from commands.adopt.part import Key, Part
 from commands.adopt.secret_names import may_be_secret
+from live.checks.quantity import parse_quantity
 
 _MIG = "nvidia.com/mig-"
 
@@ -166,7 +164,7 @@ def _metrics(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if value is None:
             continue
         name = metric["pods"].get("metricName") or metric["pods"]["metric"]["name"]
-        amount = Decimal(parse_quantity(value))
+        amount = parse_quantity(str(value))
         yield {
             **_use(name),
             "target": int(amount) if amount == amount.to_integral_value() else float(amount),
