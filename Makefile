@@ -6,10 +6,6 @@
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
-# With a credential of now, not with the one that the last `up` left in the state.
-# The Kubernetes provider leaves its kubeconfig in TMPDIR, with the key in it.
-PULUMI_ACCESS = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM && \
-  TMPDIR="$$folder" pulumi --cwd commands/access
 # For each system and each Python from 3.11 on.
 LOCK = $(PYTHON) -m uv pip compile --quiet --universal --python-version=3.11 --generate-hashes
 # What pip and others leave there stays in the checkout.
@@ -18,39 +14,8 @@ export TMPDIR = $(CURDIR)/build/tmp
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-rehearse: $(READY) ## run the whole stack on a rehearsal cloud, check it step by step, and leave nothing
-	@$(PYTHON) -m rehearsal run
-
-rehearse-up: $(READY) ## start a rehearsal cloud and keep it up, for pulumi and kubectl by hand
-	@$(PYTHON) -m rehearsal up
-
-rehearse-down: $(READY) ## end the rehearsal cloud that is kept up
-	@$(PYTHON) -m rehearsal down
-
-check: $(READY) ## check the settings of a stack, without engine or cloud: make check STACK=dev
-	@test -n "$(STACK)" || { echo "Say which stack: make check STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m commands.check --stack "$(STACK)"
-
-adopt: $(READY) ## take over what is there already: make adopt STACK=dev (WRITE=1 changes the stack's file too)
-	@test -n "$(STACK)" || { echo "Say which stack: make adopt STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m commands.adopt --stack "$(STACK)" $(if $(WRITE),--write)
-
-verify: $(READY) ## check a live stack: make verify STACK=dev (LOAD=1 puts the guide's load on it)
-	@test -n "$(STACK)" || { echo "Say which stack: make verify STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m commands.verify --stack "$(STACK)" $(if $(LOAD),--load)
-
-refresh: $(READY) ## compare what a stack has made with what is there: make refresh STACK=dev (YES=1 does not ask)
-	@test -n "$(STACK)" || { echo "Say which stack: make refresh STACK=dev" >&2; exit 2; }
-	@$(PULUMI_ACCESS) refresh --run-program --stack "$(STACK)" $(if $(YES),--yes)
-
-destroy: $(READY) ## delete what a stack has made: make destroy STACK=dev (YES=1 does not ask)
-	@test -n "$(STACK)" || { echo "Say which stack: make destroy STACK=dev" >&2; exit 2; }
-	@$(PYTHON) -m commands.destroy --stack "$(STACK)"
-	@$(PULUMI_ACCESS) destroy --run-program --stack "$(STACK)" $(if $(YES),--yes)
-
-check-exporter: $(READY) ## tell whether an HPA can work on a GPU exporter: make check-exporter DUMP=metrics.txt (LABELS=upstream)
-	@test -n "$(DUMP)" || { echo "Say which file has what the exporter's /metrics says: make check-exporter DUMP=metrics.txt" >&2; exit 2; }
-	@$(PYTHON) -m commands.check_exporter $(if $(LABELS),--labels "$(LABELS)") "$(DUMP)"
+rehearse: ## run the whole stack on a rehearsal cloud, check it step by step, and leave nothing
+	@./ackgpu rehearse
 
 bench: $(READY) ## measure the program against a flat one, in half an hour, and write docs/bench.md
 	@$(PYTHON) -m bench
@@ -67,7 +32,7 @@ lint: $(READY) ## check format, style, types, the rehearsed settings, and the fi
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m commands.check --stack rehearsal
+	@./ackgpu check --stack rehearsal
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PYTHON) -m check_jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
@@ -86,8 +51,18 @@ tools: $(READY) ## build the engine's tools from source, once
 	@$(PYTHON) -m rehearsal.toolchain.build
 
 clean: ## remove what this checkout made (the built tools stay in the cache folder)
-	@if test -e $(READY); then $(PYTHON) -m rehearsal down; fi
+	@if test -e $(READY); then ./ackgpu down; fi
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Former names of commands of ./ackgpu.
+rehearse-up:
+	@./ackgpu up
+rehearse-down:
+	@./ackgpu down
+check adopt verify refresh destroy:
+	@./ackgpu $@ $(if $(STACK),--stack "$(STACK)") $(if $(WRITE),--write) $(if $(LOAD),--load) $(if $(YES),--yes)
+check-exporter:
+	@./ackgpu check-exporter $(if $(LABELS),--labels "$(LABELS)") $(if $(DUMP),"$(DUMP)")
 
 build/tmp:
 	@mkdir -p build/tmp

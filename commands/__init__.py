@@ -1,4 +1,4 @@
-"""What people run beside pulumi, one command a file or folder."""
+"""What people run beside pulumi: the command line `ackgpu`, one command a file or folder."""
 
 from pathlib import Path
 

@@ -1,40 +1,44 @@
-"""`python -m commands.check_exporter metrics.txt`: judge whether an HPA can work on a GPU exporter's series."""
+"""`./ackgpu check-exporter`: whether an HPA can work on a GPU exporter."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from autoscaling.metrics.catalogue import LABEL_PRESETS
-from autoscaling.metrics.exporter_dump import DumpError, judge
+import click
+
+from commands.command_line import CommandError, examples
+
+if TYPE_CHECKING:
+    from autoscaling.metrics.catalogue import LabelPreset
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the judgement; return 0 if an HPA can work, 1 if it can't, 2 if there is no dump."""
-    parser = argparse.ArgumentParser(
-        prog="python -m commands.check_exporter",
-        description="Judge whether an HPA can work on a GPU exporter's series.",
-    )
-    parser.add_argument("dump", help="file with what the exporter's /metrics says, or - for the standard input")
-    parser.add_argument(
-        "--labels", choices=LABEL_PRESETS, default="ack", help="as in the setting metricsAdapter.labels"
-    )
-    options = parser.parse_args(arguments)
+def _preset(context: click.Context, parameter: click.Parameter, value: str) -> LabelPreset:
+    from autoscaling.metrics.catalogue import LABEL_PRESETS
+
+    return click.Choice(LABEL_PRESETS).convert(value, parameter, context)
+
+
+@click.command(
+    "check-exporter",
+    epilog=examples("check-exporter metrics.txt", "check-exporter --labels upstream - < metrics.txt"),
+)
+@click.argument("file", type=click.File())
+@click.option(
+    "--labels", default="ack", show_default=True, callback=_preset, help="As in the setting metricsAdapter.labels."
+)
+def check_exporter(file: TextIO, labels: LabelPreset) -> int:
+    """Check whether an HPA can work on a GPU exporter.
+
+    FILE has the answer of the exporter's /metrics; - reads the standard input. Exit code: 0 where an HPA can work,
+    1 where it can't, 2 where FILE can't be judged.
+    """
+    from autoscaling.metrics.exporter_dump import DumpError, judge
+
     try:
-        text = sys.stdin.read() if options.dump == "-" else Path(options.dump).read_text()
-        judgement = judge(text, options.labels)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        print(f"{options.dump} can't be read: {reason}.", file=sys.stderr)
-        return 2
+        judgement = judge(file.read(), labels)
+    except UnicodeDecodeError:
+        raise CommandError("The dump can't be read: it is not text.", exit_code=2) from None
     except DumpError as error:
-        print(f"{options.dump} can't be judged. {error}", file=sys.stderr)
-        return 2
+        raise CommandError(f"The dump can't be judged. {error}", exit_code=2) from None
     print(judgement.text)
     return 0 if judgement.usable else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

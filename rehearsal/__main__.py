@@ -1,20 +1,36 @@
-"""`python -m rehearsal run|up|down`, which can be interrupted from its first moment on."""
+"""`python -m rehearsal --tools FOLDER`: the supervisor of a rehearsal cloud, until SIGTERM."""
 
 from __future__ import annotations
 
+import argparse
+import io
+import logging
+import os
 import sys
+from pathlib import Path
+
+from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
+from rehearsal.environment import own_variables
+from rehearsal.layout import Layout
+from rehearsal.supervisor import serve
 
 
 def main() -> int:
-    """Run one command; see `rehearsal.cli`."""
-    try:
-        # It takes a second to import, and Ctrl-C may come meanwhile.
-        from rehearsal import cli
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return cli.main()
+    """Be the cloud of this checkout."""
+    parser = argparse.ArgumentParser(prog="python -m rehearsal")
+    parser.add_argument("--tools", type=Path, required=True)
+    arguments = parser.parse_args()
+    layout = Layout()
+    # Each line when it is written, into a pipe too.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    sigterm_as_ctrl_c()
+    os.environ.update(own_variables(layout))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    serve(layout, arguments.tools)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code_of(main))

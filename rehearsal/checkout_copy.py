@@ -10,6 +10,7 @@ from rehearsal.layout import CHECKOUT, STACK
 
 _COPIED = (
     "Makefile",
+    "ackgpu",
     "__main__.py",
     "Pulumi.yaml",
     f"Pulumi.{STACK}.yaml",
@@ -34,6 +35,6 @@ def copy_checkout(target: Path) -> None:
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copyfile(source, target / name)
+            shutil.copy(source, target / name)
             # Older than any venv, which make had else made anew, through the link.
             os.utime(target / name, (0, 0))

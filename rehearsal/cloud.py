@@ -87,14 +87,14 @@ def _end(layout: Layout, supervisor: int) -> None:
 
 def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[bytes]:
     if kept_up(layout):
-        raise RehearsalError("A rehearsal cloud of this checkout is up already: end it with `make rehearse-down`.")
+        raise RehearsalError("A rehearsal cloud of this checkout is up already: end it with `./ackgpu down`.")
     for name in sweep(layout):
         print(f"ended {name}, left by an interrupted rehearsal", flush=True)
     layout.output.mkdir(parents=True, exist_ok=True)
     layout.ready_file.unlink(missing_ok=True)
     with _supervisor_log(layout).open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "rehearsal", "serve", "--tools", str(tools)],
+            [sys.executable, "-m", "rehearsal", "--tools", str(tools)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -142,5 +142,5 @@ def require_free_ports(address: str, ports: Mapping[str, int]) -> None:
             except OSError as error:
                 raise RehearsalError(
                     f"Port {port} on {address}, which {name} needs, can't be used ({error.strerror}): "
-                    "end the program that holds it (a cloud kept up is ended by `make rehearse-down`)."
+                    "end the program that holds it (a cloud kept up is ended by `./ackgpu down`)."
                 ) from None

@@ -1,4 +1,4 @@
-"""Judge whether an HPA can work on what a GPU exporter exposes.
+"""Whether an HPA can work on what a GPU exporter exposes: `./ackgpu check-exporter`.
 
 What makes dcgm-exporter name pods: its README, and of https://github.com/NVIDIA/dcgm-exporter/issues 27 (device names),
 85 (`exported_`), 138 (limits), 188 and 349 (the kubelet's socket), 343 (device plugin and Kubernetes mode).

@@ -13,8 +13,7 @@ from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 
 from autoscaling.ack.instance_types import has_gpus
 from autoscaling.settings import Settings
-from commands.adopt.part import AdoptionError
-from commands.throwaway import AskError, ask
+from commands.account_query import ask
 from components.cluster import AckCluster, AckClusterArgs
 
 
@@ -60,7 +59,7 @@ def look_at_account(settings: Settings) -> Account:
     """Ask the account, by a program that makes nothing, in a state that is thrown away.
 
     Raises:
-        AdoptionError: there is no such cluster, no credential, or no way to the account.
+        PulumiError: there is no such cluster, no credential, or no way to the account.
     """
     seen: dict[str, Any] = {}
 
@@ -72,7 +71,7 @@ def look_at_account(settings: Settings) -> Account:
         asked = pulumi.InvokeOutputOptions(provider=account)
         pools = alicloud.cs.get_kubernetes_node_pools_output(cluster_id=cluster.cluster_id, opts=asked)
         prometheus = alicloud.arms.get_prometheus_output(
-            ids=cluster.cluster_id.apply(lambda one: [one]), enable_details=True, opts=asked
+            ids=cluster.cluster_id.apply(lambda cluster_id: [cluster_id]), enable_details=True, opts=asked
         )
         answers: dict[str, pulumi.Output[Any]] = {
             "kubeconfig": cluster.kubeconfig,
@@ -83,21 +82,20 @@ def look_at_account(settings: Settings) -> Account:
         for name, answer in answers.items():
             answer.apply(partial(seen.__setitem__, name))
 
-    try:
-        ask(program)
-    except AskError as error:
-        raise AdoptionError(str(error)) from None
+    ask(program)
     cluster_id, name = str(settings.cluster.id), settings.gpu_node_pool.name
     return Account(
         cluster_id=cluster_id,
         kubeconfig=seen["kubeconfig"],
         vswitch_ids=seen["vswitch_ids"],
-        prometheus=next((one.http_api_intra_url for one in seen["prometheus"] if one.cluster_id == cluster_id), None),
-        pools=[_pool(one) for one in seen["pools"] if one.node_pool_name == name],
+        prometheus=next(
+            (instance.http_api_intra_url for instance in seen["prometheus"] if instance.cluster_id == cluster_id), None
+        ),
+        pools=[_pool(pool) for pool in seen["pools"] if pool.node_pool_name == name],
         other_gpu_pools={
-            one.node_pool_name: list(one.instance_types)
-            for one in seen["pools"]
-            if one.node_pool_name != name and any(has_gpus(type_) for type_ in one.instance_types or [])
+            pool.node_pool_name: list(pool.instance_types)
+            for pool in seen["pools"]
+            if pool.node_pool_name != name and any(has_gpus(type_) for type_ in pool.instance_types or [])
         },
     )
 
@@ -113,9 +111,9 @@ def _pool(found: GetKubernetesNodePoolsNodepoolResult) -> Pool:
         size=int(found.desired_size or 0),
         limits=limits,
         disk=(found.system_disk_category, int(found.system_disk_size)),
-        labels={one.key: one.value for one in found.labels or []},
-        taints=[{"key": one.key, "value": one.value, "effect": one.effect} for one in found.taints or []],
+        labels={label.key: label.value for label in found.labels or []},
+        taints=[{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in found.taints or []],
         key_name=found.key_name or None,
         spot_strategy=found.spot_strategy or "NoSpot",
-        spot_limits={one.instance_type: one.price_limit for one in found.spot_price_limits or []},
+        spot_limits={limit.instance_type: limit.price_limit for limit in found.spot_price_limits or []},
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autoscaling.hpa.behavior import in_full
-from commands.adopt.live import Object
+from commands.adopt.cluster import Object
 
 _TAKEN_OVER = ("kubectl", "before-first-apply")
 """Field managers whose fields the Kubernetes provider takes over, and takes away where the program has none."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoscaling.metrics.adapter_values import at
-from commands.adopt.live import Object
+from commands.adopt.cluster import Object
 from commands.adopt.plan import Plan, Step
 from live.helm_release import HelmRelease
 

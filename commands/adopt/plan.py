@@ -1,16 +1,15 @@
-"""What the program registers, as the engine itself says at a preview: names, types and parents are not known twice."""
+"""What the stack has, and what the program would register: asked of the engine, so that no name is known twice."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commands.adopt.engine import pulumi
-from commands.adopt.part import AdoptionError
-from commands.throwaway import reasons, scratch
+from commands.adopt.proposal import AdoptionError
+from commands.pulumi_cli import answer_of, reasons, scratch
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,25 @@ class Plan:
         return urns
 
 
+def owned(stack: str) -> Collection[tuple[str, str]]:
+    """Type and id of each resource in the stack's state.
+
+    Raises:
+        AdoptionError: there is no such stack, or its state can't be read.
+    """
+    result = answer_of("stack", "export", "--stack", stack)
+    if result.returncode:
+        [reason, *_] = reasons(result.stderr)
+        raise AdoptionError(
+            f"The state of stack {stack} can't be read: {reason.rstrip('.')}. For a new stack run "
+            f"`pulumi stack init {stack}` first."
+        )
+    resources = json.loads(result.stdout)["deployment"].get("resources") or []
+    return {(resource["type"], resource["id"]) for resource in resources if "id" in resource}
+
+
 def preview(stack: str, settings: Path) -> Plan:
-    """Preview the stack with the settings of a file.
+    """Preview the stack with another settings file.
 
     Raises:
         AdoptionError: the preview fails.
@@ -55,15 +71,17 @@ def preview(stack: str, settings: Path) -> Plan:
     with scratch() as folder:
         # It has the providers with their secrets, encrypted as in the state.
         file = folder / "import.json"
-        result = pulumi(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
+        result = answer_of(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
         try:
             answer = json.loads(result.stdout)
         except ValueError:
             answer = {}
         if result.returncode:
-            told = [one["message"].strip() for one in answer.get("diagnostics", []) if one["severity"] == "error"]
-            errors = told or reasons(f"{result.stderr}\n{result.stdout}")
-            raise AdoptionError("\n".join(["a preview with these settings fails:", *dict.fromkeys(errors)]))
+            messages = [
+                item["message"].strip() for item in answer.get("diagnostics", []) if item["severity"] == "error"
+            ]
+            errors = messages or reasons(f"{result.stderr}\n{result.stdout}")
+            raise AdoptionError("\n".join(["A preview with these settings fails:", *dict.fromkeys(errors)]))
         entries = json.loads(file.read_text()) if file.exists() else {}
     steps = {
         step["urn"]: Step(step["op"], state["type"], state.get("inputs") or {})

@@ -1,4 +1,4 @@
-"""A node pool, as the settings have it."""
+"""A live node pool as settings."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 
 from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL
 from commands.adopt.account import Pool
-from commands.adopt.part import REMOVED, Part
+from commands.adopt.proposal import REMOVED, Proposal
 
 _KEY = "gpuNodePool"
 
 
-def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Part:
-    """What the settings must say for the pool to stay as it is.
+def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Proposal:
+    """Propose the settings that keep a pool as it is.
 
     Args:
         pool: as the account has it.
-        own_vswitches: the cluster's, which a pool gets whose settings name none.
+        own_vswitches: vSwitches of the cluster, which a pool gets by default.
     """
-    part = Part()
+    proposal = Proposal()
     category, size_gib = pool.disk
     values: dict[tuple[str, ...], Any] = {
         ("instanceTypes",): list(pool.instance_types),
         ("systemDisk", "category"): category,
         ("systemDisk", "sizeGiB"): size_gib,
-        ("taints",): [_taint(one) for one in pool.taints],
+        ("taints",): [_taint(taint) for taint in pool.taints],
         ("keyName",): pool.key_name or REMOVED,
         ("spot",): _spot(pool),
-        ("retainOnDelete",): True,
+        ("adopted",): True,
     }
     if sorted(pool.vswitch_ids) != sorted(own_vswitches):
         values["vswitchIds",] = list(pool.vswitch_ids)
@@ -39,22 +39,22 @@ def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Part:
     else:
         values |= {("autoscaling",): REMOVED, ("size",): pool.size}
     schedule = pool.labels.get(SCHEDULE_LABEL, CARD_MODES["exclusive"].schedule)
-    mode = next((name for name, one in CARD_MODES.items() if one.schedule == schedule), None)
+    mode = next((name for name, mode in CARD_MODES.items() if mode.schedule == schedule), None)
     if mode is None:
-        part.problems.append(
+        proposal.problems.append(
             f"node pool {pool.name} has the label {SCHEDULE_LABEL}={schedule}, for which the program has no cardMode: "
             "make a pool of its own, by another gpuNodePool.name."
         )
     else:
         values["cardMode",] = mode
-    part.settings = {(_KEY, *key): value for key, value in values.items()}
+    proposal.settings = {(_KEY, *key): value for key, value in values.items()}
     lost = sorted(set(pool.labels) - {SCHEDULE_LABEL})
     if lost:
-        part.notes.append(
+        proposal.notes.append(
             f"node pool {pool.name} would lose its label{'s' if len(lost) > 1 else ''} {', '.join(lost)}, for which "
             "there is no setting."
         )
-    return part
+    return proposal
 
 
 def _taint(taint: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The adapter's release, as the settings have it: its rules stay what they are where they can."""
+"""The adapter's live release as settings; its rules stay as they are where possible."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from autoscaling.metrics.adapter_rules import RULE_PRESETS, Rule, RulePreset
 from autoscaling.metrics.adapter_values import RELIST_INTERVAL, RULES, STACK, at, foreign
 from autoscaling.metrics.exposed_name import exposed_name
 from autoscaling.settings import Settings
-from commands.adopt.part import Part
-from commands.adopt.secret_names import may_be_secret
+from commands.adopt.proposal import Proposal, may_be_secret
 from live.helm_release import HelmRelease
 from program.chart import chart_version
 
@@ -19,64 +18,64 @@ _KEY = "metricsAdapter"
 _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 
-def of_release(release: HelmRelease, settings: Settings, prometheus: str | None) -> Part:
-    """What the settings must say for the release to stay as it is.
+def of_release(release: HelmRelease, settings: Settings, prometheus: str | None) -> Proposal:
+    """Propose the settings that keep a release as it is.
 
     Args:
         release: its newest revision.
         settings: of the stack.
         prometheus: address of the cluster's instance, a secret.
     """
-    part = Part()
+    proposal = Proposal()
     if release.status != "deployed":
-        part.problems.append(
+        proposal.problems.append(
             f"release {release.name} is {release.status}: end that first, by `helm rollback {release.name} "
             f"-n {release.namespace}`, or by installing it again."
         )
     stack = at(release.values, STACK)
     if stack:
-        part.notes.append(
+        proposal.notes.append(
             f"release {release.name} has the name of stack {stack} in it: a stack that still has it would change it "
             "too."
         )
-    part.settings[_KEY, "retainOnDelete"] = True
-    _chart(part, release, settings)
-    _rules(part, release, settings)
-    _access(part, release, settings, prometheus)
+    proposal.settings[_KEY, "adopted"] = True
+    _chart(proposal, release, settings)
+    _rules(proposal, release, settings)
+    _access(proposal, release, settings, prometheus)
     values = foreign(release.values)
     secret = list(_secrets(values, prometheus))
     if secret:
-        part.problems.append(
+        proposal.problems.append(
             f"release {release.name} has values that may be secrets, which no stack file should have and the program "
             f"would take away: {', '.join(secret)}. Put them into a Kubernetes Secret, and take them out of the "
             "release."
         )
     elif values:
-        part.settings[_KEY, "values"] = values
+        proposal.settings[_KEY, "values"] = values
     interval = at(release.values, RELIST_INTERVAL)
     if interval:
-        part.settings[_KEY, "relistInterval"] = str(interval)
-    return part
+        proposal.settings[_KEY, "relistInterval"] = str(interval)
+    return proposal
 
 
-def _chart(part: Part, release: HelmRelease, settings: Settings) -> None:
+def _chart(proposal: Proposal, release: HelmRelease, settings: Settings) -> None:
     chart = settings.metrics_adapter.chart
     version = chart_version(chart)
     if version in (None, release.version):
         return
     if "://" in chart:
-        part.settings[_KEY, "chart"] = chart.replace(f"-{version}.tgz", f"-{release.version}.tgz")
+        proposal.settings[_KEY, "chart"] = chart.replace(f"-{version}.tgz", f"-{release.version}.tgz")
         return
-    part.problems.append(
+    proposal.problems.append(
         f"release {release.name} is of chart {release.version}, and metricsAdapter.chart is of {version}, for which it "
         f"would be uninstalled and installed anew: set metricsAdapter.chart to one of {release.version}."
     )
 
 
-def _rules(part: Part, release: HelmRelease, settings: Settings) -> None:
+def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None:
     live: Sequence[Rule] = at(release.values, RULES) or []
     if at(release.values, (*RULES[:-1], "default")):
-        part.notes.append(
+        proposal.notes.append(
             f"release {release.name} has the adapter's default rules on, which the program turns off: the metrics of "
             "those would go."
         )
@@ -84,20 +83,20 @@ def _rules(part: Part, release: HelmRelease, settings: Settings) -> None:
     rule_set = replace(settings.rule_set, preset=preset or settings.metrics_adapter.rules)
     own = rule_set.rules()
     if preset:
-        part.settings[_KEY, "rules"] = preset
-    exposed = {one.name for one in rule_set.exposed} | {exposed_name(rule) for rule in own}
+        proposal.settings[_KEY, "rules"] = preset
+    exposed = {metric.name for metric in rule_set.exposed} | {exposed_name(rule) for rule in own}
     written = [rule.as_written() for rule in settings.metrics_adapter.extra_rules]
     known = {exposed_name(rule) for rule in written}
     kept = [rule for rule in live if rule not in own and exposed_name(rule) not in exposed | known]
     if kept:
-        part.settings[_KEY, "extraRules"] = [*written, *kept]
-    replaced = sorted({str(exposed_name(rule)) for rule in live if rule not in own} & {str(one) for one in exposed})
+        proposal.settings[_KEY, "extraRules"] = [*written, *kept]
+    replaced = sorted({str(exposed_name(rule)) for rule in live if rule not in own} & {str(name) for name in exposed})
     if replaced:
-        part.notes.append(
+        proposal.notes.append(
             f"the rule{'s' if len(replaced) > 1 else ''} for {', '.join(replaced)} would become the program's own."
         )
     if [*own, *written, *kept] != list(live):
-        part.notes.append("the adapter would get other rules, or the same in another order, and start once more.")
+        proposal.notes.append("the adapter would get other rules, or the same in another order, and start once more.")
 
 
 def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
@@ -106,18 +105,18 @@ def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
     return next((preset for preset, rules in own.items() if all(rule in live for rule in rules)), None)
 
 
-def _access(part: Part, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:
+def _access(proposal: Proposal, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:
     headers = at(release.values, (*_PROMETHEUS, "prometheusHeader")) or []
-    authorization = next((str(one["Authorization"]) for one in headers if "Authorization" in one), None)
+    authorization = next((str(header["Authorization"]) for header in headers if "Authorization" in header), None)
     if authorization and settings.prometheus.auth.type == "none":
         kind = "basic" if authorization.startswith("Basic ") else "token"
-        part.problems.append(
+        proposal.problems.append(
             f"release {release.name} sends an Authorization to Prometheus: set prometheus.auth, of type {kind}, with "
             "its secret encrypted."
         )
     url = at(release.values, (*_PROMETHEUS, "url"))
     if prometheus and url and url != prometheus:
-        part.notes.append(
+        proposal.notes.append(
             "the adapter reads from another address than that of the cluster's own Prometheus instance, which the "
             "program would give it."
         )

@@ -1,4 +1,4 @@
-"""A service's Deployment, Service and HPA, as the settings have them."""
+"""A live Deployment, Service and HPA as settings of a service."""
 
 from __future__ import annotations
 
@@ -10,42 +10,41 @@ from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.hpa.behavior import in_full
 from autoscaling.metrics.catalogue import catalogue
 from autoscaling.settings.services import Service
-from commands.adopt.live import Object, ServiceObjects
-from commands.adopt.part import Key, Part
-from commands.adopt.secret_names import may_be_secret
+from commands.adopt.cluster import Object, ServiceObjects
+from commands.adopt.proposal import Key, Proposal, may_be_secret
 from live.checks.quantity import parse_quantity
 
 _MIG = "nvidia.com/mig-"
 
 
-def of_service(service: Service, key: Key, found: ServiceObjects) -> Part:
-    """What the settings of a service must say for its objects to stay as they are.
+def of_service(service: Service, key: Key, found: ServiceObjects) -> Proposal:
+    """Propose the settings of a service that keep its objects as they are.
 
     Args:
         service: from the settings.
         key: where it stands in them.
-        found: what the cluster has of it.
+        found: its objects in the cluster.
     """
-    part = Part()
+    proposal = Proposal()
     values: dict[Key, Any] = {}
     if found.deployment:
-        values |= _deployment(service, found.deployment, part)
-        part.notes.append(_disruption_budget(service, found))
+        values |= _deployment(service, found.deployment, proposal)
+        proposal.notes.append(_disruption_budget(service, found))
     if found.service:
-        values |= _load_balancer(found.service, part)
+        values |= _load_balancer(found.service, proposal)
     if found.autoscalers:
-        values |= _autoscaler(service, found.autoscalers, part)
+        values |= _autoscaler(service, found.autoscalers, proposal)
     if values:
-        values["retainOnDelete",] = True
-    part.settings = {(*key, *inner): value for inner, value in values.items()}
-    return part
+        values["adopted",] = True
+    proposal.settings = {(*key, *inner): value for inner, value in values.items()}
+    return proposal
 
 
-def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
+def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key, Any]:
     spec, what = live["spec"], _named(live)
     if spec["selector"] != {"matchLabels": {"app": service.object_name}}:
         chosen = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
-        part.problems.append(
+        proposal.problems.append(
             f"{what} selects its pods by {chosen or 'expressions'}, the program by app={service.object_name}, and a "
             "selector can't be changed: it would be deleted and made anew. Give the service another name, so that a "
             "new one is made beside it."
@@ -53,7 +52,7 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
     pod = spec["template"]["spec"]
     containers = pod["containers"]
     if len(containers) > 1:
-        part.problems.append(
+        proposal.problems.append(
             f"{what} has {len(containers)} containers, and the program makes Deployments of one: leave the service out "
             "of services; an HPA alone goes by components.gpu_autoscaler."
         )
@@ -62,7 +61,7 @@ def _deployment(service: Service, live: Object, part: Part) -> dict[Key, Any]:
     env = {one["name"]: one.get("value", "") for one in container.get("env") or [] if "valueFrom" not in one}
     secret = [name for name in env if may_be_secret(name)]
     if secret:
-        part.problems.append(
+        proposal.problems.append(
             f"{what} has in its environment what may be secret, which no stack file should have: {', '.join(secret)}. "
             "Put it into a Kubernetes Secret and name that in envFrom."
         )
@@ -103,33 +102,33 @@ def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
     return {("gpus",): int(limits[WHOLE_GPU])} if WHOLE_GPU in limits else {}
 
 
-def _load_balancer(live: Object, part: Part) -> dict[Key, Any]:
+def _load_balancer(live: Object, proposal: Proposal) -> dict[Key, Any]:
     spec, what = live["spec"], _named(live)
     if spec["type"] != "LoadBalancer":
-        part.notes.append(
+        proposal.notes.append(
             f"{what} is of type {spec['type']}, and would become a LoadBalancer, with an address outside."
         )
     if len(spec["ports"]) > 1:
         lost = ", ".join(str(port["port"]) for port in spec["ports"][1:])
-        part.problems.append(
+        proposal.problems.append(
             f"{what} has more ports than {spec['ports'][0]['port']}, and would lose {lost}: give those another Service."
         )
     address = (live["metadata"].get("annotations") or {}).get(ADDRESS_TYPE, "internet")
     return {("port",): spec["ports"][0]["port"], ("loadBalancer",): address}
 
 
-def _autoscaler(service: Service, found: list[Object] | Any, part: Part) -> dict[Key, Any]:
+def _autoscaler(service: Service, found: list[Object] | Any, proposal: Proposal) -> dict[Key, Any]:
     live = next((one for one in found if one["metadata"]["name"] == service.autoscaler_name), found[0])
     if len(found) > 1:
         names = ", ".join(sorted(one["metadata"]["name"] for one in found))
-        part.problems.append(
+        proposal.problems.append(
             f"Deployment {service.namespace}/{service.object_name} has the HPAs {names}, and with two Kubernetes lets "
             "none scale: delete all but one."
         )
     spec = live["spec"]
     metrics, others = list(_metrics(spec)), [one["type"] for one in spec.get("metrics") or [] if not _is_average(one)]
     if others:
-        part.notes.append(
+        proposal.notes.append(
             f"{_named(live)} would no longer scale on its metrics of type {', '.join(others)}, for which there is no "
             "setting."
         )

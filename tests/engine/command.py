@@ -13,13 +13,17 @@ from pathlib import Path
 from types import TracebackType
 
 PYTHON = "build/venv/bin/python"
-REHEARSAL = (PYTHON, "-m", "rehearsal")
+ACKGPU = ("./ackgpu",)
 WITHOUT_LOAD = (
     PYTHON,
     "-c",
-    "from rehearsal import cli, main_job; main_job._walk = lambda *_: None; raise SystemExit(cli.main())",
+    "from commands.command_line import run\n"
+    "from rehearsal import main_job\n"
+    "main_job._walk = lambda *_: None\n"
+    "raise SystemExit(run())",
+    "rehearse",
 )
-"""The same but for the load and its minute."""
+"""`./ackgpu rehearse` without the load, which takes a minute."""
 
 
 class Command:

@@ -189,7 +189,7 @@ def side_by_side(checkout: Layout) -> SideBySide:
                 "env": {"PATH": os.defpath, "HOME": str(user.home), **user.variables},
                 "output": str(user.output),
             }
-            for user, arguments in zip(seen.users, (["make", "rehearse"], [*WITHOUT_LOAD, "run"]), strict=True)
+            for user, arguments in zip(seen.users, (["make", "rehearse"], WITHOUT_LOAD), strict=True)
         ],
     }
     sandbox = Path(__file__).with_name("sandbox.py")

@@ -278,12 +278,12 @@ def test_each_thing_is_found(adopted: Adoption) -> None:
 def test_the_settings_keep_what_is_live_and_the_users_comments(rehearsal: Rehearsal, adopted: Adoption) -> None:
     ours = yaml.safe_load(adopted.text)["config"]
     assert ours["ackgpu:gpuNodePool"]["systemDisk"] == {"category": "cloud_efficiency", "sizeGiB": 200}
-    assert ours["ackgpu:gpuNodePool"]["retainOnDelete"] is True
+    assert ours["ackgpu:gpuNodePool"]["adopted"] is True
     assert ours["ackgpu:prometheus"]["managedBy"] == "existing"
     assert ours["ackgpu:metricsAdapter"]["rules"] == "seed"
     assert ours["ackgpu:metricsAdapter"]["extraRules"] == [FOREIGN_RULE]
     assert ours["ackgpu:metricsAdapter"]["values"] == {"AlibabaCloudMetricsAdapter": FOREIGN_VALUES}
-    assert ours["ackgpu:services"][0]["retainOnDelete"] is True
+    assert ours["ackgpu:services"][0]["adopted"] is True
     # The guide's HPA has no behavior.
     assert ours["ackgpu:services"][0]["autoscaler"]["scaleDown"] == {"stabilizationWindowSeconds": 300}
     for comment in ("# Same name and values as the vendor's chart", "# 300 on a real cluster"):

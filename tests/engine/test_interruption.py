@@ -12,7 +12,7 @@ from rehearsal.layout import Layout
 from rehearsal.leftovers import machine_leftovers
 from rehearsal.processes import strays
 from rehearsal.toolchain.build import ensure_tools
-from tests.engine.command import REHEARSAL, WITHOUT_LOAD, Command, wait_until
+from tests.engine.command import ACKGPU, WITHOUT_LOAD, Command, wait_until
 from tests.engine.conftest import SideBySide
 
 pytestmark = pytest.mark.usefixtures("tools")
@@ -50,7 +50,7 @@ def wait_until_nothing_is_left(layout: Layout) -> None:
 def test_what_a_killed_rehearsal_started_ends_with_it(
     checkout: Layout, moment: Callable[[Command, Layout], None]
 ) -> None:
-    with Command([*WITHOUT_LOAD, "run"], checkout.checkout) as job:
+    with Command(WITHOUT_LOAD, checkout.checkout) as job:
         moment(job, checkout)
         job.process.kill()
         job.process.wait()
@@ -58,7 +58,7 @@ def test_what_a_killed_rehearsal_started_ends_with_it(
 
 
 def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> None:
-    with Command([*REHEARSAL, "run"], checkout.checkout) as job:
+    with Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
         job.wait_for("== load:")
         wait_until(lambda: "hey" in {process.name() for process in strays(checkout)}, "the load runs")
         running = strays(checkout)
@@ -66,7 +66,7 @@ def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> N
         assert supervisor in running
         job.process.kill()
         supervisor.kill()
-    with Command([*REHEARSAL, "up"], checkout.checkout) as up:
+    with Command([*ACKGPU, "up"], checkout.checkout) as up:
         assert up.end() == 0, up.output
     assert [process for process in running if process.is_running()] == []
 
@@ -76,7 +76,7 @@ def test_a_kept_up_cloud_that_was_killed_does_not_stand_in_the_way(checkout: Lay
         supervisor = kept_up(checkout)
         assert supervisor is not None
         supervisor.kill()
-        with Command([*REHEARSAL, command], checkout.checkout) as next_command:
+        with Command([*ACKGPU, command], checkout.checkout) as next_command:
             assert next_command.end() == 0, next_command.output
         assert said in next_command.output
     assert machine_leftovers(checkout) == []

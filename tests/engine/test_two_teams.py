@@ -118,7 +118,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
 
     code, said = destroyed("platform", rehearsal, shown)
     assert code != 0
-    assert "nothing was destroyed, since this platform is in use" in said
+    assert "Nothing was destroyed: this platform is in use" in said
     assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in said
     assert "Deployment default/b (HPA default/b-hpa of stack ackgpu/team-b)" in said
     for one in (platform, first, second):
@@ -148,11 +148,11 @@ def destroyed(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]
     return made_to("destroy", stack, rehearsal, shown)
 
 
-def made_to(target: str, stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
-    """`make <target> STACK=... YES=1`, with its exit code and what it printed."""
+def made_to(command: str, stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
+    """`./ackgpu <command> --stack ... --yes`, with its exit code and what it printed."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
-    with Command(["make", target, f"STACK={stack}", "YES=1"], cwd=layout.checkout, env=variables) as run:
+    with Command(["./ackgpu", command, "--stack", stack, "--yes"], cwd=layout.checkout, env=variables) as run:
         code = run.end(120)
         shown.text += run.output
         return code, run.output

@@ -1,4 +1,4 @@
-"""`make check`: what it prints, and what it can't know."""
+"""`./ackgpu check`: what it prints, and what it can't know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from autoscaling.settings import SettingsError
 from autoscaling.settings.checked_file import check_file, summary
 from autoscaling.settings.config_values import PROJECT
-from commands import check
+from commands import command_line
 from tests.unit.test_settings import FULL, leaves
 from tests.wrong_settings import FOLDER, wrong_file
 
@@ -45,12 +45,12 @@ def rehearsed(folder: Path, **changes: object) -> Path:
 
 
 def test_a_right_file_is_summed_up_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.main(["--stack", "somebody/ackgpu/rehearsal"]) == 0
+    assert command_line.run(["check", "--stack", "somebody/ackgpu/rehearsal"]) == 0
     assert capsys.readouterr().out == "Pulumi.rehearsal.yaml: ok, 1 service of at most 10 pods in cn-hangzhou\n"
 
 
 def test_a_new_users_file_says_what_to_fill_in_and_where(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.main(["--stack", "dev"]) == 1
+    assert command_line.run(["check", "--stack", "dev"]) == 1
     captured = capsys.readouterr()
     lines = (CHECKOUT / "Pulumi.dev.yaml").read_text().splitlines()
     faults = captured.err.splitlines()
@@ -67,7 +67,7 @@ def test_a_new_users_file_says_what_to_fill_in_and_where(capsys: pytest.CaptureF
 
 
 def test_a_stack_without_a_file_is_told_which_have_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.main(["--stack", "prod"]) == 1
+    assert command_line.run(["check", "--stack", "prod"]) == 1
     message = "Pulumi.prod.yaml: there is no such file: the stacks with a file are dev, rehearsal.\n"
     assert capsys.readouterr().err == message
 
@@ -141,7 +141,7 @@ def test_the_settings_are_those_of_the_project() -> None:
 
 def test_the_engine_and_the_cloud_are_not_needed() -> None:
     shown = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "commands.check", "--stack", "rehearsal"],
+        [sys.executable, "-X", "importtime", "-m", "commands", "check", "--stack", "rehearsal"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
@@ -162,11 +162,11 @@ def test_the_engine_and_the_cloud_are_not_needed() -> None:
 
 
 @pytest.mark.parametrize("name", ["file_tab", "type_number_for_text"])
-def test_make_ends_with_the_fault_and_not_with_a_traceback(name: str, tmp_path: Path) -> None:
+def test_ends_with_the_fault_and_not_with_a_traceback(name: str, tmp_path: Path) -> None:
     for room in ("autoscaling", "commands"):
         shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(FOLDER / f"{name}.yaml", tmp_path / "Pulumi.wrong.yaml")
-    command = [sys.executable, "-m", "commands.check", "--stack", "wrong"]
+    command = [sys.executable, "-m", "commands", "check", "--stack", "wrong"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     wrong = wrong_file(FOLDER / f"{name}.yaml")
     assert (result.returncode, result.stdout) == (1, "")

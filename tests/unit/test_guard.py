@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,8 +11,9 @@ from unittest import mock
 import pytest
 from pulumi import automation
 
-from commands import destroy as guard
-from commands.throwaway import AskError
+from commands import destroy_guard as guard
+from commands.command_line import run
+from commands.pulumi_cli import PulumiError
 from live.cluster_client import UnreachableError
 from live.platform_users import users_of
 
@@ -95,7 +95,7 @@ def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyP
     with pytest.raises(guard.RefusedError) as refused:
         guarded(monkeypatch, [hpa("a", "ackgpu/team-a"), hpa("b", "ackgpu/team-b"), hpa("own", "ackgpu/platform")])
     heading, *users = str(refused.value).splitlines()
-    assert heading == "nothing was destroyed, since this platform is in use: destroy or move these first."
+    assert heading == "Nothing was destroyed: this platform is in use. Destroy or move these first:"
     assert [user.split()[1] for user in users] == ["models/a", "models/b"]
 
 
@@ -103,11 +103,13 @@ def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyP
     "error",
     [
         UnreachableError("refuses the credential (401): get a new kubeconfig"),
-        AskError(["the account has no such cluster."]),
+        PulumiError("the account has no such cluster."),
     ],
 )
-def test_what_cannot_be_told_is_no_yes(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    with pytest.raises(guard.RefusedError, match=f"it can't be told .*{error.args[0][:20]}"):
+def test_refuses_when_users_of_the_platform_cannot_be_checked(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with pytest.raises(guard.RefusedError, match=f"could not check .*{error.args[0][:20]}"):
         guarded(monkeypatch, error)
 
 
@@ -135,10 +137,9 @@ def test_a_refusal_is_a_sentence_and_an_exit_code(
     def refuse(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(sys, "argv", ["guard", "--stack", "gone"])
-    monkeypatch.setattr("commands.destroy.shutil.which", lambda _: "/bin/pulumi")
-    monkeypatch.setattr("commands.destroy.automation.select_stack", refuse)
-    assert guard.main() == 1
+    monkeypatch.setattr("commands.pulumi_cli.shutil.which", lambda _: "/bin/pulumi")
+    monkeypatch.setattr("commands.destroy_guard.automation.select_stack", refuse)
+    assert run(["destroy", "--stack", "gone"]) == 1
     said = capsys.readouterr().err
     assert told in said
     assert "Traceback" not in said
@@ -147,9 +148,8 @@ def test_a_refusal_is_a_sentence_and_an_exit_code(
 def test_without_an_engine_nothing_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["guard", "--stack", "dev"])
-    monkeypatch.setattr("commands.destroy.shutil.which", lambda _: None)
-    assert guard.main() == 1
+    monkeypatch.setattr("commands.pulumi_cli.shutil.which", lambda _: None)
+    assert run(["destroy", "--stack", "dev"]) == 1
     assert capsys.readouterr().err.startswith("pulumi is not on PATH")
 
 

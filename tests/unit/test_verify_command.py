@@ -1,19 +1,16 @@
-"""`python -m commands.verify`: what people see, and the exit code that CI sees."""
+"""`./ackgpu verify`: what people see, and the exit code that CI sees."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands.verify import main
+from commands.command_line import run
 from tests.unit.fake_cluster import HPA, PREDICT, FakeCluster, healthy, running
 
 
@@ -24,7 +21,6 @@ class Machine:
         self._bin = folder / "bin"
         self._bin.mkdir()
         self.kubeconfig = folder / "kubeconfig"
-        self._monkeypatch = monkeypatch
         monkeypatch.setenv("PATH", f"{self._bin}{os.pathsep}/usr/bin{os.pathsep}/bin")
         monkeypatch.setenv("KUBECONFIG", str(self.kubeconfig))
 
@@ -36,20 +32,17 @@ class Machine:
     def stack(self, cluster: FakeCluster) -> None:
         """Have pulumi tell the stack's outputs, and the kubeconfig lead to its cluster."""
         outputs = {**cluster.raw_outputs, "prometheusUrl": "[secret]"}
-        expected = "stack output --json --stack dev"
+        expected = "stack output --json --stack dev --non-interactive --color never"
         self.install("pulumi", f'test "$*" = "{expected}" && printf %s {shlex.quote(json.dumps(outputs))}')
         self.kubeconfig.write_text(cluster.kubeconfig)
 
     def verify(self, *arguments: str) -> int:
-        self._monkeypatch.setattr(sys, "argv", ["verify", "--stack", "dev", *arguments])
-        return main()
+        return run(["verify", "--stack", "dev", *arguments])
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    handler = signal.getsignal(signal.SIGTERM)
-    yield Machine(tmp_path, monkeypatch)
-    signal.signal(signal.SIGTERM, handler)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
 
 
 def test_the_cluster_is_reached_by_the_stacks_endpoint_whatever_the_kubeconfig_was_made_for(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""What the cluster has, as its API server says."""
+"""What the cluster has of a stack, as its API server says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX, Service
-from commands.adopt.part import AdoptionError
-from commands.adopt.selectors import selects
+from commands.adopt.proposal import AdoptionError
 from live.adapter_release import newest_release
 from live.cluster_client import ClusterClient
 from live.helm_release import HelmRelease, HelmReleaseError
@@ -35,13 +34,13 @@ class ServiceObjects:
     autoscalers: Sequence[Object]
     """All HPAs of the Deployment."""
     other_services: Sequence[Object] = ()
-    """Those of another name that have the Deployment's pods."""
+    """Services of another name that select the Deployment's pods."""
     disruption_budgets: Sequence[Object] = ()
-    """Those that have the Deployment's pods."""
+    """The budgets that select the Deployment's pods."""
 
 
 @dataclass(frozen=True)
-class Live:
+class ClusterObjects:
     """What the cluster has of the stack."""
 
     services: Sequence[ServiceObjects]
@@ -49,26 +48,27 @@ class Live:
     release: HelmRelease | None
 
 
-class LiveCluster:
-    """A cluster that is asked for nothing but to answer.
+class ClusterReader:
+    """Reads a cluster, and changes nothing in it.
 
-    Each method raises `UnreachableError` where it does not, and `AdoptionError` where it hides what has to be known.
+    Each method raises `UnreachableError` where the cluster does not answer, and `AdoptionError` where it hides what
+    has to be known.
     """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
-    def look(self, settings: Settings) -> Live:
-        """What there is under the names of the settings."""
-        live = Live([self._objects(one, settings) for one in settings.services], self._release())
+    def look(self, settings: Settings) -> ClusterObjects:
+        """The objects that the settings name."""
+        objects = ClusterObjects([self._objects(service, settings) for service in settings.services], self._release())
         if self._client.hidden:
             raise AdoptionError(
                 f"the credential for the cluster may not list {self._client.hidden[0]}: use one of an administrator."
             )
-        return live
+        return objects
 
     def as_served(self, wanted: Object) -> Object:
-        """An object that is wanted, as the API server would store it, with its own defaults."""
+        """A wanted object as the API server would store it, with its own defaults."""
         metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
         served = self._client.would_create(_path(wanted), {**wanted, "metadata": metadata})
         if served is None:
@@ -86,9 +86,9 @@ class LiveCluster:
         return ServiceObjects(
             deployment,
             own,
-            [one for one in autoscalers if _scales(one, name)],
-            [one for one in services if one is not own and _has_pods(one, deployment)],
-            [one for one in budgets if _has_pods(one, deployment)],
+            [hpa for hpa in autoscalers if _scales(hpa, name)],
+            [other for other in services if other is not own and _has_pods(other, deployment)],
+            [budget for budget in budgets if _has_pods(budget, deployment)],
         )
 
     def _release(self) -> HelmRelease | None:
@@ -101,7 +101,8 @@ class LiveCluster:
     def _list(self, version: str, kind: str, namespace: str) -> list[Object]:
         kinds = {"apiVersion": version, "kind": kind}
         # A list names the kind of its items once.
-        return [{**kinds, **one} for one in self._client.listed(_path({**kinds, "metadata": {"namespace": namespace}}))]
+        items = self._client.listed(_path({**kinds, "metadata": {"namespace": namespace}}))
+        return [{**kinds, **item} for item in items]
 
 
 def _path(wanted: Object) -> str:
@@ -111,16 +112,16 @@ def _path(wanted: Object) -> str:
 
 
 def _named(objects: Sequence[Object], name: str) -> Object | None:
-    return next((one for one in objects if one["metadata"]["name"] == name), None)
+    return next((item for item in objects if item["metadata"]["name"] == name), None)
 
 
-def _has_pods(one: Object, deployment: Object | None) -> bool:
+def _has_pods(owner: Object, deployment: Object | None) -> bool:
     """Whether a Service or a PodDisruptionBudget selects the pods of a Deployment."""
     if deployment is None:
         return False
-    selector = one["spec"].get("selector")
-    if one["kind"] == "Service":
-        # One without a selector has no pods, where an empty one of the other kind has all.
+    selector = owner["spec"].get("selector")
+    if owner["kind"] == "Service":
+        # A Service without a selector has no pods; an empty LabelSelector selects all.
         selector = {"matchLabels": selector} if selector else None
     return selects(selector, deployment["spec"]["template"]["metadata"]["labels"])
 
@@ -128,3 +129,21 @@ def _has_pods(one: Object, deployment: Object | None) -> bool:
 def _scales(autoscaler: Object, deployment: str) -> bool:
     target = autoscaler["spec"]["scaleTargetRef"]
     return bool(target["kind"] == "Deployment" and target["name"] == deployment)
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a LabelSelector selects pods with these labels: an empty one selects all, and None selects none.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/label-selector/
+    """
+    if selector is None:
+        return False
+    equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
+    return equal and all(_holds(expression, labels) for expression in selector.get("matchExpressions") or [])
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key = expression["key"]
+    among = labels.get(key) in (expression.get("values") or [])
+    results = {"In": among, "NotIn": not among, "Exists": key in labels, "DoesNotExist": key not in labels}
+    return results[expression["operator"]]

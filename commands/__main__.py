@@ -1,0 +1,24 @@
+"""`python commands`, which `ackgpu` runs: it can be interrupted from its first moment on, and works in any folder."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Run one command; SIGTERM ends it as Ctrl-C does, so that folders are removed and children end."""
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        # Python puts this file's folder there.
+        sys.path[0] = str(Path(__file__).resolve().parents[1])
+        from commands.command_line import run
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

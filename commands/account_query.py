@@ -1,0 +1,66 @@
+"""Questions to the account: a program that only asks, previewed by the engine on a state that is thrown away."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+import pulumi_alicloud as alicloud
+from pulumi import automation
+
+from commands.pulumi_cli import PulumiError, reasons, scratch
+from components.cluster import AckCluster, AckClusterArgs
+
+
+def ask(program: Callable[[], None]) -> None:
+    """Preview a program in this process; it hands on what it learns itself, from an `apply`.
+
+    Raises:
+        PulumiError: the program failed, or the engine can't run it.
+    """
+    with scratch() as folder:
+        backend = folder / "backend"
+        backend.mkdir()
+        variables = {
+            "PULUMI_BACKEND_URL": f"file://{backend}",
+            "PULUMI_CONFIG_PASSPHRASE": secrets.token_hex(16),
+            "TMPDIR": str(folder),
+        }
+        options = automation.LocalWorkspaceOptions(work_dir=str(folder), env_vars=variables)
+        try:
+            stack = automation.create_stack("question", "question", program, opts=options)
+            stack.preview(color="never")
+        except automation.CommandError as error:
+            raise PulumiError("\n".join(reasons(str(error)))) from None
+
+
+def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
+    """Ask the account for a kubeconfig of a cluster, as the program does.
+
+    Args:
+        cluster_id: ID of the cluster.
+        platform: the output `platform` of its stack.
+
+    Returns:
+        The content; a secret.
+
+    Raises:
+        PulumiError: the account has no such cluster or kubeconfig, or the engine can't run.
+    """
+    got: list[str] = []
+    args = AckClusterArgs(
+        cluster_id=cluster_id,
+        region=platform["region"],
+        api_endpoint=platform.get("cluster", {}).get("apiEndpoint", "internet"),
+    )
+
+    def program() -> None:
+        account = pulumi.ResourceOptions(providers=[alicloud.Provider("account", region=platform["region"])])
+        AckCluster("cluster", args, account).kubeconfig.apply(got.append)
+
+    ask(program)
+    if not got:
+        raise PulumiError("the account was asked for a kubeconfig and gave none.")
+    return got[0]

@@ -1,0 +1,137 @@
+"""What adopting means for a stack's settings file."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.util import load_yaml_guess_indent
+
+from autoscaling.settings import Settings
+from autoscaling.settings.config_values import PROJECT
+
+Key = tuple[str | int, ...]
+"""Where a setting stands: `("services", 0, "port")`."""
+
+_SECRET = {"secret", "password", "passwd", "pwd", "token", "credential", "credentials", "authorization"}
+_SECRET_KEYS = {"access", "api", "private"}
+
+
+class AdoptionError(Exception):
+    """Why nothing can be adopted; one sentence a line."""
+
+
+class Removed:
+    """In place of a value: the setting is removed, because another one replaces it."""
+
+
+REMOVED = Removed()
+
+
+@dataclass
+class Proposal:
+    """What adopting one live resource means, or all of them."""
+
+    settings: dict[Key, Any] = field(default_factory=dict)
+    """What the settings file must say so that the resource stays as it is."""
+    notes: list[str] = field(default_factory=list)
+    """What `pulumi up` would change in it."""
+    problems: list[str] = field(default_factory=list)
+    """Why it can't be adopted as it is, and what to do."""
+
+    def add(self, other: Proposal) -> None:
+        """Add what another resource means."""
+        self.settings |= other.settings
+        self.notes += other.notes
+        self.problems += other.problems
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a value may be a secret by its name, such as `accessKeySecret`; `secretName` only refers to one."""
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    if words[-1:] in (["name"], ["ref"]):
+        return False
+    return bool(_SECRET & set(words)) or any(
+        first in _SECRET_KEYS and second == "key" for first, second in itertools.pairwise(words)
+    )
+
+
+def different(proposed: Mapping[Key, Any], settings: Settings) -> dict[Key, Any]:
+    """The proposed settings whose value is another now."""
+    now = settings.model_dump(by_alias=True)
+    return {
+        key: value
+        for key, value in proposed.items()
+        if (_at(now, key) is not None if isinstance(value, Removed) else _filled(_at(now, key)) != _filled(value))
+    }
+
+
+def with_settings(text: str, settings: Mapping[Key, Any]) -> str:
+    """Change settings in a settings file; the rest stays as the user wrote it, with its comments.
+
+    Args:
+        text: a settings file that has passed the checks.
+        settings: each by where it stands, without the namespace of the project.
+    """
+    _, sequence, offset = load_yaml_guess_indent(text)
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    # The engine breaks no lines either.
+    yaml.width = 1 << 16
+    yaml.indent(mapping=2, sequence=sequence, offset=offset)
+    document = yaml.load(text)
+    for key, value in settings.items():
+        _set(document["config"], (_full(document["config"], str(key[0])), *key[1:]), value)
+    changed = io.StringIO()
+    yaml.dump(document, changed)
+    return changed.getvalue()
+
+
+def _at(values: Any, key: Key) -> Any:
+    for part in key:
+        if values is None:
+            return None
+        values = values[part] if isinstance(part, int) else values.get(part)
+    return values
+
+
+def _filled(value: Any) -> Any:
+    """The value without inner keys that are empty."""
+    if isinstance(value, Mapping):
+        inner = {key: _filled(item) for key, item in value.items()}
+        return {key: item for key, item in inner.items() if item not in (None, "", {}, [])}
+    return [_filled(item) for item in value] if isinstance(value, list) else value
+
+
+def _full(config: Mapping[str, Any], name: str) -> str:
+    """The key as the file has it; the engine accepts three forms."""
+    forms = (f"{PROJECT}:{name}", name, f"{PROJECT}:config:{name}")
+    return next((form for form in forms if form in config), forms[0])
+
+
+def _set(parent: Any, key: Key, value: Any) -> None:
+    first, *rest = key
+    if rest:
+        if isinstance(parent, CommentedMap) and parent.get(first) is None:
+            if isinstance(value, Removed):
+                return
+            parent[first] = CommentedMap()
+        _set(parent[first], tuple(rest), value)
+    elif isinstance(value, Removed):
+        parent.pop(first, None)
+    else:
+        parent[first] = _commented(value)
+
+
+def _commented(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return CommentedMap({key: _commented(inner) for key, inner in value.items()})
+    if isinstance(value, list):
+        return CommentedSeq([_commented(inner) for inner in value])
+    return value

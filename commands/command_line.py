@@ -1,0 +1,119 @@
+"""The command line `ackgpu`: its commands, and how each ends.
+
+A command's file is imported for every `--help` and every completion. It imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from commands import CHECKOUT
+
+COMMANDS = (
+    "adopt",
+    "check",
+    "check-exporter",
+    "completion",
+    "destroy",
+    "down",
+    "refresh",
+    "rehearse",
+    "up",
+    "verify",
+)
+"""Each is a function of that name in a module of that name, with `_` for `-`."""
+
+INTERRUPTED = 130
+COMPLETION_VARIABLE = "_ACKGPU_COMPLETE"
+
+
+class CommandError(Exception):
+    """Ends the command with a message and an exit code."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The command's exit code: 0 for success, 1 for a failure, 2 for a wrong use or a check that could not be made,
+        130 for an interruption.
+    """
+    # Print each line when it is written, into a pipe too.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    try:
+        code: int | None = command_line().main(
+            arguments, prog_name="./ackgpu", complete_var=COMPLETION_VARIABLE, standalone_mode=False
+        )
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except click.ClickException as error:
+        print(_sentence(error), file=sys.stderr)
+        return error.exit_code
+    except click.Abort:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return code or 0
+
+
+def command_line() -> click.Group:
+    """All commands under one name."""
+    functions = {name: name.replace("-", "_") for name in COMMANDS}
+    return click.Group(
+        "ackgpu",
+        {name: getattr(import_module(f"commands.{function}"), function) for name, function in functions.items()},
+        help="GPU autoscaling on ACK: check, adopt, verify and destroy a stack, and rehearse it on this machine.",
+        epilog=examples("check --stack dev", "verify --help"),
+        no_args_is_help=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: how it is called."""
+    # Click keeps the line breaks of a paragraph that begins so.
+    return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  ./ackgpu {line}" for line in lines)])
+
+
+@contextmanager
+def explained(*errors: type[Exception], exit_code: int = 1) -> Iterator[None]:
+    """End the command on one of these errors, whose message explains it, with that message and an exit code."""
+    try:
+        yield
+    except errors as error:
+        raise CommandError(str(error), exit_code) from None
+
+
+def stack_file(stack: str) -> Path:
+    """The settings file of a stack, which Pulumi Cloud also calls `<organisation>/<project>/<stack>`."""
+    return CHECKOUT / f"Pulumi.{stack.rpartition('/')[2]}.yaml"
+
+
+def _stacks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    names = sorted(path.name.split(".")[1] for path in CHECKOUT.glob("Pulumi.*.yaml"))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+stack_option = click.option("--stack", required=True, metavar="NAME", help="Name of the stack.", shell_complete=_stacks)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+
+
+def _sentence(error: click.ClickException) -> str:
+    message = error.format_message()
+    if isinstance(error, click.UsageError) and error.ctx:
+        end = "" if message.endswith((".", "?")) else "."
+        return f"{message}{end} See `{error.ctx.command_path} --help`."
+    return message

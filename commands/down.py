@@ -1,0 +1,17 @@
+"""`./ackgpu down`: the end of a rehearsal cloud that was kept up."""
+
+from __future__ import annotations
+
+import click
+
+from commands.command_line import examples
+from commands.rehearse import rehearsal_layout
+
+
+@click.command(epilog=examples("down"))
+def down() -> None:
+    """End the rehearsal cloud that `./ackgpu up` started."""
+    with rehearsal_layout() as layout:
+        from rehearsal import cloud
+
+        print("The rehearsal cloud is down." if cloud.take_down(layout) else "No rehearsal cloud was up.")

@@ -1,0 +1,40 @@
+"""`./ackgpu up`: a rehearsal cloud that stays up."""
+
+from __future__ import annotations
+
+import click
+
+from commands.command_line import examples
+from commands.rehearse import rehearsal_layout
+
+
+@click.command(epilog=examples("up"))
+def up() -> None:
+    """Start a rehearsal cloud and keep it up.
+
+    Prints the environment that pulumi and kubectl need, and writes it to a file. `./ackgpu down` ends the cloud.
+    """
+    with rehearsal_layout() as layout:
+        from rehearsal import cloud
+        from rehearsal.automation import select_stack
+        from rehearsal.environment import engine_variables, temporary_files_in
+        from rehearsal.errors import RehearsalError
+        from rehearsal.stack_file import rehearsed_settings
+        from rehearsal.toolchain.build import ensure_tools
+
+        rehearsed_settings(layout.checkout)
+        tools = ensure_tools()
+        cloud.keep_up(layout, tools)
+        try:
+            with temporary_files_in(layout.temporary):
+                select_stack(layout)
+        except RehearsalError:
+            cloud.take_down(layout)
+            raise
+        print("The rehearsal cloud is up; `./ackgpu down` ends it. The environment it needs:\n")
+        for name, value in engine_variables(layout).items():
+            print(f"  {name}={value}")
+        relative = layout.environment_file.relative_to(layout.checkout)
+        print(
+            f"\nThe same as a file:  source {relative}\nThen:                pulumi preview; pulumi up; pulumi destroy"
+        )

@@ -1,0 +1,130 @@
+"""A live pool, release, service and plan for the tests of adoption."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from autoscaling.ack.versions import ADAPTER_NAME
+from autoscaling.settings import Settings
+from commands.adopt.account import Account, Pool
+from commands.adopt.cluster import ClusterObjects, ServiceObjects
+from commands.adopt.import_files import RELEASE
+from commands.adopt.plan import Plan, Step
+from live.helm_release import HelmRelease
+
+DATA = Path(__file__).parents[1] / "data"
+CHECKOUT = Path(__file__).parents[2]
+GUIDES_RULES = yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
+URL = "http://arms/api/v1/prometheus/a-token/1/c1/cn-hangzhou"
+OWN_VSWITCHES = ["vsw-a", "vsw-b"]
+RULE = {
+    "seriesQuery": 'queue_length{namespace!="",pod!=""}',
+    "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
+    "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+}
+
+UP_BY_DEFAULT = [
+    {"type": "Pods", "value": 4, "periodSeconds": 15},
+    {"type": "Percent", "value": 100, "periodSeconds": 15},
+]
+DOWN_BY_DEFAULT = [{"type": "Percent", "value": 100, "periodSeconds": 15}]
+"""As kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale has them under "Default Behavior"."""
+
+
+def settings(**changes: Any) -> Settings:
+    service = {"name": "bert", "image": "registry.example/bert:1"}
+    values = {
+        "region": "cn-hangzhou",
+        "cluster": {"id": "c1"},
+        "gpuNodePool": {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "autoscaling": {"min": 1, "max": 10}},
+        "services": [service],
+        **changes,
+    }
+    return Settings.model_validate(values)
+
+
+def pool(**changes: Any) -> Pool:
+    return Pool(
+        **{
+            "pool_id": "np1",
+            "name": "gpu",
+            "instance_types": ["ecs.gn6v-c8g1.2xlarge"],
+            "vswitch_ids": OWN_VSWITCHES,
+            "size": 2,
+            "limits": (1, 10),
+            "disk": ("cloud_essd", 120),
+            "labels": {},
+            "taints": [],
+            "key_name": None,
+            "spot_strategy": "NoSpot",
+            "spot_limits": {},
+            **changes,
+        }
+    )
+
+
+def release(rules: Any = GUIDES_RULES, **changes: Any) -> HelmRelease:
+    own = {"enabled": True, "url": URL, "logLevel": 5, "adapter": {"rules": {"default": False, "custom": rules}}}
+    values = {"AlibabaCloudMetricsAdapter": {"prometheus": {**own, **changes.pop("prometheus", {})}}}
+    values["AlibabaCloudMetricsAdapter"] |= changes.pop("values", {})
+    known = {"chart": ADAPTER_NAME, "version": "1.3.2", "status": "deployed", "revision": 3, "manifest": ""}
+    told = {**known, "changed": datetime(2026, 1, 1, tzinfo=UTC), **changes}
+    return HelmRelease(name=ADAPTER_NAME, namespace="kube-system", values=values, **told)
+
+
+def manifests(**changes: Any) -> ServiceObjects:
+    """The guide's, for the service `bert`."""
+    text = (DATA / "seed_manifests.yaml").read_text().replace("bert-intent-detection", "bert")
+    deployment, service, hpa = yaml.safe_load_all(text)
+    for one in (deployment, service, hpa):
+        one["metadata"]["namespace"] = "default"
+    return ServiceObjects(**{"deployment": deployment, "service": service, "autoscalers": [hpa], **changes})
+
+
+def account(**changes: Any) -> Account:
+    known = {"cluster_id": "c1", "kubeconfig": "", "vswitch_ids": OWN_VSWITCHES, "prometheus": URL, "pools": [pool()]}
+    return Account(**{**known, "other_gpu_pools": {}, **changes})
+
+
+def live_things() -> ClusterObjects:
+    return ClusterObjects([manifests()], release())
+
+
+STACK = "urn:pulumi:dev::ackgpu"
+PROVIDER = {"type": "pulumi:providers:kubernetes", "name": "cluster-kubernetes", "parent": "cluster", "inputs": {}}
+
+
+def plan() -> Plan:
+    component = {"type": "ackgpu:index:AckCluster", "name": "cluster", "component": True}
+    inner = {"id": "<PLACEHOLDER>", "provider": "cluster-kubernetes"}
+    entries: list[dict[str, Any]] = [
+        component,
+        PROVIDER,
+        {"type": "ackgpu:index:GpuAutoscaler", "name": "bertGpuAutoscaler", "logicalName": "bert", "component": True},
+        {"type": "kubernetes:core/v1:Service", "name": "bert-service", "parent": "bert", **inner},
+        {"type": RELEASE, "name": "adapter-release", "parent": "adapter", **inner},
+    ]
+    names = {"bert": f"{STACK}::ackgpu:index:InferenceService::bert", "adapter": f"{STACK}::ackgpu:index:A::adapter"}
+    service = {"kind": "Service", "metadata": {"namespace": "default", "name": "bert-svc"}}
+    inputs = {"name": ADAPTER_NAME, "namespace": "kube-system", "values": {"new": True}, "timeout": 300}
+    steps = {
+        f"{STACK}::pulumi:pulumi:Stack::ackgpu-dev": Step("create", "pulumi:pulumi:Stack", {}),
+        f"{STACK}::ackgpu:index:AckCluster::cluster": Step("create", "ackgpu:index:AckCluster", {}),
+        f"{STACK}::ackgpu:index:AckCluster$pulumi:providers:kubernetes::cluster-kubernetes": Step("create", "p", {}),
+        f"{STACK}::ackgpu:index:GpuAutoscaler::bert": Step("create", "ackgpu:index:GpuAutoscaler", {}),
+        f"{STACK}::ackgpu:index:InferenceService$kubernetes:core/v1:Service::bert-service": Step(
+            "create", "kubernetes:core/v1:Service", service
+        ),
+        f"{STACK}::ackgpu:index:A${RELEASE}::adapter-release": Step("create", RELEASE, inputs),
+    }
+    return Plan(steps, entries, names)
+
+
+def service_live() -> dict[str, Any]:
+    metadata = {"name": "bert-svc", "namespace": "default", "uid": "u", "labels": {"app": "bert"}}
+    spec = {"clusterIP": "10.0.0.1", "type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
