@@ -2,7 +2,7 @@
 # own may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help rehearse rehearse-up rehearse-down check adopt verify refresh destroy check-exporter bench test test-unit lint format docs lock tools clean
+.PHONY: help rehearse bench test test-unit lint format docs lock tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
@@ -13,6 +13,7 @@ export TMPDIR = $(CURDIR)/build/tmp
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@echo && echo 'Commands for a stack and for a rehearsal cloud by hand: ./ackgpu --help'
 
 rehearse: ## run the whole stack on a rehearsal cloud, check it step by step, and leave nothing
 	@./ackgpu rehearse
@@ -55,6 +56,7 @@ clean: ## remove what this checkout made (the built tools stay in the cache fold
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Former names of commands of ./ackgpu.
+.PHONY: rehearse-up rehearse-down check adopt verify refresh destroy check-exporter
 rehearse-up:
 	@./ackgpu up
 rehearse-down:
