@@ -70,7 +70,7 @@ def test_a_cluster_that_does_not_answer_is_told_and_files_of_an_earlier_run_are_
     stale.write_text("{}")
     assert command_line.run(["adopt", "--stack", "dev"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("The cluster at 127.0.0.1 can't be reached")
+    assert told.startswith("The cluster at http://127.0.0.1:9 can't be reached")
     assert "hush" not in told
     assert not stale.parent.exists()
 

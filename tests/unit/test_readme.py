@@ -22,7 +22,8 @@ def make(*arguments: str) -> str:
 
 def targets(group: int = 0) -> list[str]:
     """The targets of the Makefile; those of group 1 are former names of commands."""
-    return re.findall(r"^\.PHONY: (.*)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)[group].split()
+    groups: list[str] = re.findall(r"^\.PHONY: (.*)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    return groups[group].split()
 
 
 def code_spans(text: str) -> list[str]:
