@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from autoscaling.metrics.adapter_rules import RuleSet
+from bench.checkout_copy import copy_checkout
 from bench.figures import FLAT, OURS, UNREGISTERED
-from rehearsal.checkout_copy import copy_checkout
 from rehearsal.layout import CHECKOUT, STACK
 
 _CHART = Path("rehearsal", "chart")

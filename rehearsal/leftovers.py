@@ -8,33 +8,36 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import psutil
-from kubernetes import client
 
 from autoscaling.ack.node_labels import POOL_LABEL
+from live.cluster_client import connected
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import strays
 
+_KINDS = {
+    "Helm release": "/api/v1/secrets?fieldSelector=type=helm.sh/release.v1",
+    "node": f"/api/v1/nodes?labelSelector={POOL_LABEL}",
+    "Deployment": "/apis/apps/v1/deployments",
+    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    "HPA": "/apis/autoscaling/v2/horizontalpodautoscalers",
+}
 _METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 
 
-def cluster_leftovers(layout: Layout, api: client.ApiClient) -> list[str]:
+def cluster_leftovers(layout: Layout) -> list[str]:
     """List APIServices, Helm releases, GPU nodes, workloads and cloud resources that outlived the stack."""
-    core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
-    services = client.ApiregistrationV1Api(api).list_api_service().items
-    releases = core.list_secret_for_all_namespaces(field_selector="type=helm.sh/release.v1").items
-    balancers = core.list_service_for_all_namespaces().items
-    budgets = client.PolicyV1Api(api).list_pod_disruption_budget_for_all_namespaces().items
-    autoscalers = client.AutoscalingV2Api(api).list_horizontal_pod_autoscaler_for_all_namespaces().items
+    # The account's credential is revoked if the stack deleted its own cluster.
+    with connected(layout.own_kubeconfig.read_text()) as client:
+        found = [(kind, item) for kind, path in _KINDS.items() for item in client.listed(path)]
+        services = client.listed("/apis/apiregistration.k8s.io/v1/apiservices")
+        found += [("APIService", item) for item in services if item["spec"].get("group") in _METRICS_GROUPS]
+        balancers = client.listed("/api/v1/services")
+        found += [("Service", item) for item in balancers if item["spec"]["type"] == "LoadBalancer"]
+    resources = CloudStore(layout.store).read().resources
     return [
-        *(f"APIService {item.metadata.name}" for item in services if item.spec.group in _METRICS_GROUPS),
-        *(f"Helm release {item.metadata.name}" for item in releases),
-        *(f"node {item.metadata.name}" for item in core.list_node(label_selector=POOL_LABEL).items),
-        *(f"Deployment {item.metadata.name}" for item in apps.list_deployment_for_all_namespaces().items),
-        *(f"Service {item.metadata.name}" for item in balancers if item.spec.type == "LoadBalancer"),
-        *(f"PodDisruptionBudget {item.metadata.name}" for item in budgets),
-        *(f"HPA {item.metadata.name}" for item in autoscalers),
-        *(f"cloud resource {name}" for name in CloudStore(layout.store).read().resources),
+        *(f"{kind} {item['metadata']['name']}" for kind, item in found),
+        *(f"cloud resource {name}" for name in resources),
     ]
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from kubernetes import config
 from pulumi import automation
 
 from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
@@ -69,19 +68,17 @@ def rehearse(layout: Layout) -> int:
             result = stack.up(on_output=print, color="never")
         values = {name: output.value for name, output in result.outputs.items()}
         outputs = StackOutputs.of(STACK, values)
-        api = config.new_client_from_config(str(layout.kubeconfig))
         with connected(layout.kubeconfig.read_text()) as client:
             _say("the guide's checks")
             for step in check_stack(outputs, client):
                 job.record(step)
-            with Sampler(layout, api, outputs.services[0]) as sampler:
+            with Sampler(layout, client, outputs.services[0]) as sampler:
                 _walk(job, tools, outputs.services[0], client)
                 changes = _preview_again(job, stack)
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
-        # A cluster that the stack created took the account's credential with it.
-        leftovers = cluster_leftovers(layout, config.new_client_from_config(str(layout.own_kubeconfig)))
+        leftovers = cluster_leftovers(layout)
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"

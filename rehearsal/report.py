@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import httpx
-from kubernetes import client
-from kubernetes.utils.quantity import parse_quantity
 from prometheus_client.parser import text_string_to_metric_families
 
 from autoscaling.ack.node_labels import POOL_LABEL
 from live.checks import ServiceOutputs, Step
+from live.checks.cluster_reader import ClusterReader
+from live.cluster_client import ClusterClient
 from rehearsal.layout import PORTS, Layout, cache_folder
 from rehearsal.simulation.gpu_exporter import ANSWERED
 
@@ -48,12 +48,10 @@ class Sample:
 class Sampler:
     """Takes a sample of a service every half second while its `with` block runs."""
 
-    def __init__(self, layout: Layout, api: client.ApiClient, service: ServiceOutputs) -> None:
+    def __init__(self, layout: Layout, client: ClusterClient, service: ServiceOutputs) -> None:
         self._url = f"http://{layout.address}:{PORTS.gpu_exporter}/metrics"
         self._service = service
-        self._autoscaling = client.AutoscalingV2Api(api)
-        self._apps = client.AppsV1Api(api)
-        self._core = client.CoreV1Api(api)
+        self._cluster = ClusterReader(client)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler")
         self.samples: list[Sample] = []
@@ -81,25 +79,17 @@ class Sampler:
             self.samples.append(self._sample(now - start, rate))
 
     def _sample(self, seconds: float, requests_per_second: float) -> Sample:
-        namespace = self._service.namespace
-        autoscaler = self._autoscaling.read_namespaced_horizontal_pod_autoscaler(self._service.hpa, namespace)
-        deployment = self._apps.read_namespaced_deployment(self._service.deployment, namespace)
-        nodes = self._core.list_node(label_selector=POOL_LABEL)
-        current = [
-            float(parse_quantity(metric.pods.current.average_value))
-            for metric in autoscaler.status.current_metrics or []
-            if metric.pods
-            and metric.pods.metric.name == self._service.metrics[0].name
-            and metric.pods.current.average_value is not None
-        ]
+        service = self._service
+        hpa = self._cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
+        deployment = self._cluster.deployment(service.deployment, service.namespace)
         return Sample(
             seconds=seconds,
             requests_per_second=requests_per_second,
-            metric=current[0] if current else None,
-            target=float(self._service.metrics[0].target),
-            desired_replicas=autoscaler.status.desired_replicas,
-            ready_replicas=deployment.status.ready_replicas or 0,
-            gpu_nodes=len(nodes.items),
+            metric=None if hpa.reading is None else float(hpa.reading),
+            target=float(service.metrics[0].target),
+            desired_replicas=hpa.desired,
+            ready_replicas=deployment["status"].get("readyReplicas", 0),
+            gpu_nodes=len(self._cluster.get("/api/v1/nodes", labelSelector=POOL_LABEL)["items"]),
         )
 
     def _answered(self) -> float:

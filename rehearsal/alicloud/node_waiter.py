@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tenacity
-import urllib3
-from kubernetes import client, config
 
 from autoscaling.ack.node_labels import POOL_LABEL
+from live.checks.cluster_reader import condition
+from live.cluster_client import ClusterClient, UnreachableError, connected
 from rehearsal.alicloud.node_pools import node_pools
 from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
 from rehearsal.errors import RehearsalError
@@ -19,8 +19,6 @@ WaitForNodes = Callable[[str, int | None], None]
 """Takes a pool's id and its number of nodes (None: deleted), and returns once the cluster has this number."""
 
 _ROUND_SECONDS = 0.2
-_REQUEST_SECONDS = 5
-_NOT_YET = (client.ApiException, urllib3.exceptions.HTTPError)
 
 
 def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event, seconds: float = 120) -> WaitForNodes:
@@ -40,20 +38,19 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
         autoscaling = any(pool.id == pool_id and pool.autoscaling for pool in node_pools(store.read()))
         most = None if autoscaling else fewest
         try:
-            core = client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
-        except (OSError, config.ConfigException):
+            client = connected(kubeconfig.read_text(encoding="utf-8"))
+        except (OSError, UnreachableError):
             raise RehearsalError(NOT_RUNNING) from None
-        # The rounds are the retries.
-        core.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda counts: not _settled(counts, fewest, most))
-            | tenacity.retry_if_exception_type(_NOT_YET),
+            | tenacity.retry_if_exception_type(UnreachableError),
             stop=tenacity.stop_after_delay(seconds) | tenacity.stop_when_event_set(cancelled),
             wait=tenacity.wait_fixed(_ROUND_SECONDS),
             sleep=tenacity.sleep_using_event(cancelled),
         )
         try:
-            retrying(_count, core, pool_id)
+            with client:
+                retrying(_count, client, pool_id)
         except tenacity.RetryError as error:
             ended = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
             raise RehearsalError(
@@ -64,15 +61,10 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
     return wait
 
 
-def _count(core: client.CoreV1Api, pool_id: str) -> tuple[int, int]:
+def _count(client: ClusterClient, pool_id: str) -> tuple[int, int]:
     """Count all nodes of the pool, and the Ready ones."""
-    nodes = core.list_node(label_selector=f"{POOL_LABEL}={pool_id}", _request_timeout=_REQUEST_SECONDS).items
-    ready = sum(
-        condition.type == "Ready" and condition.status == "True"
-        for node in nodes
-        for condition in node.status.conditions or []
-    )
-    return len(nodes), ready
+    nodes = client.listed(f"/api/v1/nodes?labelSelector={POOL_LABEL}={pool_id}")
+    return len(nodes), sum(condition(node, "Ready").get("status") == "True" for node in nodes)
 
 
 def _settled(counts: tuple[int, int], fewest: int, most: int | None) -> bool:

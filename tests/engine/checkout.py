@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from rehearsal.checkout_copy import copy_checkout
+from bench.checkout_copy import copy_checkout
 from rehearsal.cloud import take_down
 from rehearsal.layout import CHECKOUT, Layout
 

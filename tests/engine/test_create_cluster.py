@@ -157,10 +157,10 @@ def test_a_cluster_from_nothing_serves_and_a_second_preview_is_empty(created: Re
 
 
 def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(created: Rehearsal) -> None:
-    before = cloud(created), cluster_leftovers(created.layout, created.api)
+    before = cloud(created), cluster_leftovers(created.layout)
     for stack, arguments in ((created.stack, ()), (with_a_new_credential(created), ("--run-program",))):
         assert "because it is protected" in refused(stack, "destroy", *arguments)
-        assert (cloud(created), cluster_leftovers(created.layout, created.api)) == before
+        assert (cloud(created), cluster_leftovers(created.layout)) == before
 
 
 def test_a_revoked_credential_is_replaced_in_place_by_a_refresh_that_runs_the_program(
@@ -216,7 +216,7 @@ def test_unprotected_and_with_a_revoked_credential_all_goes_in_order(created: Re
     assert at(CLUSTER)[1] < at(SWITCH)[0]
     assert at(SWITCH)[1] < at(NETWORK)[0]
     assert cloud(created).cluster is None
-    left = set(cluster_leftovers(created.layout, created.api))
+    left = set(cluster_leftovers(created.layout))
     assert theirs <= left
     assert len(left) == 3, "those and their VPC"
     assert shown.in_the_open(created.layout, [old]) == []

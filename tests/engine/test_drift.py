@@ -136,4 +136,4 @@ def test_what_stops_an_up_does_not_stop_a_destroy(rehearsal: Rehearsal) -> None:
     client.AppsV1Api(rehearsal.api).patch_namespaced_deployment_scale(NAME, SYSTEM, {"spec": {"replicas": 0}})
     made(rehearsal, "destroy")
     autoscaling.delete_namespaced_horizontal_pod_autoscaler("bert-cpu", "default")
-    assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
+    assert cluster_leftovers(rehearsal.layout) == []

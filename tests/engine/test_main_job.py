@@ -144,7 +144,7 @@ def test_destroy_goes_in_order_and_leaves_nothing(rehearsal: Rehearsal) -> None:
     rehearsal.stack.destroy(color="never", on_event=note)
     assert deleted.index("HorizontalPodAutoscaler") < deleted.index("Release") < deleted.index("Prometheus")
     assert deleted.index("Service") < deleted.index("Deployment") < deleted.index("NodePool")
-    assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
+    assert cluster_leftovers(rehearsal.layout) == []
 
 
 def test_no_secret_is_in_the_history_and_the_backups_of_all_that(rehearsal: Rehearsal) -> None:

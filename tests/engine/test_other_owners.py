@@ -73,7 +73,7 @@ def made(rehearsal: Rehearsal) -> list[str]:
 @pytest.mark.case("C5")
 @pytest.mark.usefixtures("of_others", "emptied")
 def test_other_owners_stop_preview_and_up_and_nothing_is_made(rehearsal: Rehearsal) -> None:
-    before = cluster_leftovers(rehearsal.layout, rehearsal.api)
+    before = cluster_leftovers(rehearsal.layout)
     for operation in (rehearsal.stack.preview, rehearsal.up):
         with pytest.raises(automation.CommandError) as failure:
             operation()
@@ -89,7 +89,7 @@ def test_other_owners_stop_preview_and_up_and_nothing_is_made(rehearsal: Rehears
         assert "Traceback" not in said
         assert made(rehearsal) == []
         assert rehearsal.store.read().resources == {}
-        assert cluster_leftovers(rehearsal.layout, rehearsal.api) == before
+        assert cluster_leftovers(rehearsal.layout) == before
 
 
 @pytest.mark.usefixtures("emptied")

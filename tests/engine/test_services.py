@@ -106,6 +106,6 @@ def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(r
     )
     assert set(stack.preview().change_summary) == {OpType.SAME}
     stack.destroy(color="never")
-    left = cluster_leftovers(rehearsal.layout, rehearsal.api)
+    left = cluster_leftovers(rehearsal.layout)
     [monitoring] = rehearsal.store.read().resources
     assert left == ["Deployment own", f"cloud resource {monitoring}"], "what was there before stays"

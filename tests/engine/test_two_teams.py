@@ -135,7 +135,7 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     code, said = destroyed("platform", rehearsal, shown)
     assert code == 0, said
     assert rehearsal.store.read().resources == {}
-    assert cluster_leftovers(rehearsal.layout, rehearsal.api) == []
+    assert cluster_leftovers(rehearsal.layout) == []
     assert shown.in_the_open(rehearsal.layout, [planted]) == []
 
 
