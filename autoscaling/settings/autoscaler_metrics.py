@@ -17,7 +17,8 @@ from autoscaling.ack.instance_types import gpu_memory_mib
 from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
 from autoscaling.metrics.catalogue import Aggregation, GpuMetric, catalogue
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics
-from autoscaling.settings.field_types import FORM, MAX_DIGITS, Amount, Model, Text
+from autoscaling.quantity import parse_quantity
+from autoscaling.settings.field_types import FORM, MEMORY, Amount, Model, Text
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.wording import nearest
 
@@ -69,7 +70,8 @@ class MetricTarget(MetricUse):
     """A metric and the value that the HPA steers its average to."""
 
     target: Annotated[Amount, BeforeValidator(_target_with_unit), Field(examples=[20])]
-    """Average over the pods, in the metric's unit; for a metric in MiB also written as `512Mi` or `10Gi`."""
+    """Average over the pods, in the metric's unit; for a metric in MiB also with a unit, such as
+    `512Mi` or `4G`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -77,10 +79,10 @@ class MetricTarget(MetricUse):
         if not isinstance(values, dict):
             return values
         metric = catalogue().find(str(values.get("name")))
-        amount = re.fullmatch(rf"([0-9]{{1,{MAX_DIGITS}}})(Mi|Gi)", str(values.get("target")))
-        if not amount or not metric or metric.unit != "MiB":
+        target = str(values.get("target"))
+        if not metric or metric.unit != "MiB" or not re.fullmatch(MEMORY, target):
             return values
-        return {**values, "target": int(amount[1]) * (1024 if amount[2] == "Gi" else 1)}
+        return {**values, "target": round(parse_quantity(target) / 2**20, 3).normalize()}
 
 
 def metric_findings(settings: Settings) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoscaling.ack.card_modes import CARD_MODES
 from autoscaling.ack.instance_types import InstanceType, find_instance_type, gpu_memory_mib
+from autoscaling.quantity import decimal, parse_quantity
 from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_node_pool import GpuNodePool
 from autoscaling.settings.services import Service
@@ -21,7 +22,6 @@ _PER_NODE = "gpuNodePool.gpusPerNode"
 _CARD_MODE = "gpuNodePool.cardMode"
 _POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
 _POOL = (_TYPES, _PER_NODE, _CARD_MODE, *_POOL_SIZE)
-_UNITS = {"m": Decimal("0.001"), "Ki": Decimal(1) / 2**20, "Mi": Decimal(1) / 2**10, "Gi": Decimal(1)}
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
 """https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); it has some
 Blackwell cards, and no source names the models of the table's."""
@@ -173,7 +173,7 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
     pods, nodes, most = _pods_of_a_node(service, pool), pool.max_nodes, service.autoscaler.max_replicas
     for name, text in service.requests.items():
         offers = [_offer(name, row) for row in rows if row]
-        asked = _amount(text)
+        asked = parse_quantity(text) / (2**30 if name == "memory" else 1)
         if len(offers) < len(rows) or not all(offers) or not asked:
             continue
         least, largest = min(offers), max(offers)
@@ -192,7 +192,7 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
         elif pods and asked * pods > least:
             yield Finding(
                 f"{key}.{name} is {text}, and {pods} pods, as many as the GPUs of a node take, ask for "
-                f"{asked * pods:f} {unit} of a node's {least:f}: GPUs stay unused; lower it.",
+                f"{decimal(asked * pods)} {unit} of a node's {least:f}: GPUs stay unused; lower it.",
                 (*keys, *_cards(key)),
                 "warning",
             )
@@ -216,9 +216,3 @@ def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:
 def _offer(name: str, row: InstanceType) -> Decimal:
     """CPUs or GiB of a node, of which the system keeps some; 0 where they are not known."""
     return Decimal(str(row.vcpus if name == "cpu" else row.memory_gib)).normalize()
-
-
-def _amount(text: str) -> Decimal:
-    """CPUs or GiB that a quantity of the settings stands for."""
-    unit = next((one for one in _UNITS if text.endswith(one)), "")
-    return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, Decimal(1))

@@ -88,7 +88,7 @@ class Cluster(Model):
     api_endpoint: Literal["internet", "intranet"] = "internet"
     """By which address of the API server the cluster is reached: `intranet` from inside its VPC only."""
     temporary_credential: Annotated[str, _CREDENTIAL] | None = None
-    """How long each kubeconfig is valid, such as 60m; by default it is the account's long-lived one, and a second
+    """How long each kubeconfig is valid, such as 12h; by default it is the account's long-lived one, and a second
     `pulumi up` changes nothing."""
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
     """Version of the HPA's API: `v2` from Kubernetes 1.23, `v2beta1` below."""

@@ -92,6 +92,10 @@ class Form:
 _DURATION = r"(?=[0-9])([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?"
 
 
+MEMORY = r"[0-9]{1,15}(\.[0-9]{1,3})?([kMGT]|[KMGT]i)"
+"""An amount of memory as a Kubernetes quantity with a suffix."""
+
+
 def duration_seconds(text: str) -> int:
     """Return the seconds of a duration such as `30s`, `1h` or `1m30s`.
 

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from autoscaling.settings.autoscaler import Autoscaler
 from autoscaling.settings.field_types import (
     DATE_TEXT,
+    MEMORY,
     Count,
     Duration,
     Form,
@@ -51,7 +52,7 @@ _STARTUP_TIME = Duration("a duration such as 90s or 5m, of at most 60m, is expec
 _DRAIN_TIME = Duration("a duration such as 5s or 1m, of at most 10m, is expected", 0, 10 * 60)
 _VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "an environment variable has letters, digits and '_', such as MODEL_NAME")
 _CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "a number of CPUs such as 2, 0.5 or 500m is expected")
-_MEMORY = Form(r"[0-9]{1,9}(Ki|Mi|Gi)", "an amount of memory such as 512Mi or 4Gi is expected")
+_MEMORY = Form(MEMORY, "an amount of memory such as 512Mi or 4Gi is expected")
 _ANSWER = Form(rf"(?!<|{DATE_TEXT})[\s\S]*", "a text is expected that is filled in")
 
 
@@ -115,7 +116,7 @@ class Service(Model):
     cpu: Cpu = "1"
     """CPUs that each pod asks for, such as 2 or 500m."""
     memory: Annotated[str, _MEMORY] = "2Gi"
-    """Memory that each pod asks for, such as 512Mi or 4Gi."""
+    """Memory that each pod asks for, such as 512Mi or 4G."""
     load_balancer: Literal["internet", "intranet"] = "internet"
     """Whether the load balancer has a public address, or one of the VPC only; a change makes another load balancer,
     with another address."""

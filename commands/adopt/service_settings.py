@@ -9,10 +9,10 @@ from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.hpa.behavior import in_full
 from autoscaling.metrics.catalogue import catalogue
+from autoscaling.quantity import parse_quantity
 from autoscaling.settings.services import Service
 from commands.adopt.cluster import Object, ServiceObjects
 from commands.adopt.proposal import Key, Proposal, may_be_secret
-from live.checks.quantity import parse_quantity
 
 _MIG = "nvidia.com/mig-"
 

@@ -14,6 +14,7 @@ from pydantic_core import core_schema
 
 from autoscaling.settings import Settings
 from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.field_types import MEMORY
 from autoscaling.settings.platform_stack import PLATFORM_KEYS
 from commands import CHECKOUT
 
@@ -83,7 +84,7 @@ class _Generator(GenerateJsonSchema):
         return {**super().int_schema(schema), "type": ["integer", "string"], "pattern": "^[0-9]+$"}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> dict[str, Any]:
-        return {"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?(Mi|Gi)?$"}
+        return {"type": ["number", "string"], "pattern": rf"^([0-9]+(\.[0-9]+)?|{MEMORY})$"}
 
 
 def _has(key: str) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import urllib3
 
 from autoscaling.ack.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
 from autoscaling.metrics.rule_drift import drift
+from autoscaling.quantity import decimal
 from live.checks.adapter import mounted_rules, ready_pod, running_adapter
 from live.checks.availability import likely_cause
 from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod, condition, selector
 from live.checks.diagnosis import why_no_value
 from live.checks.exporter import EXPORTER, missing_exporter
 from live.checks.outputs import ServiceOutputs, StackOutputs
-from live.checks.quantity import decimal
 from live.checks.steps import Step
 from live.checks.web import web
 from live.cluster_client import ClusterClient, Object

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from autoscaling.ack.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.node_labels import POOL_LABEL
-from live.checks.quantity import decimal, parse_quantity
+from autoscaling.quantity import decimal, parse_quantity
 from live.cluster_client import Answer, ClusterClient, Object
 
 _DEFAULT_WINDOW_SECONDS = 300

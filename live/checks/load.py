@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import IO
 
+from autoscaling.quantity import decimal
 from live.checks.cluster_reader import BrokenLinkError, ClusterReader, HpaStatus
 from live.checks.outputs import ServiceOutputs
-from live.checks.quantity import decimal
 from live.checks.steps import Step
 from live.cluster_client import ClusterClient
 

@@ -24,7 +24,7 @@ INSIDE_AUTOSCALING = {
     "ack": {"ack"},
     "hpa": {"hpa"},
     "metrics": {"metrics", "ack"},
-    "settings": {"settings", "metrics", "hpa", "ack"},
+    "settings": {"settings", "metrics", "hpa", "ack", "quantity"},
 }
 
 

@@ -29,6 +29,8 @@ def test_the_defaults_fit_each_type_with_whole_cards() -> None:
         ({"cpu": "16001m"}, "services[0].cpu is 16001m, but a node of the pool has 16 vCPUs: lower it."),
         ({"memory": "65Gi"}, "services[0].memory is 65Gi, but a node of the pool has 64 GiB: lower it."),
         ({"memory": "65537Mi"}, "services[0].memory is 65537Mi, but a node of the pool has 64 GiB: lower it."),
+        ({"memory": "1Ti"}, "services[0].memory is 1Ti, but a node of the pool has 64 GiB: lower it."),
+        ({"memory": "69G"}, "services[0].memory is 69G, but a node of the pool has 64 GiB: lower it."),
         (
             {"cpu": "9", "autoscaler": {"maxReplicas": 5}},
             "services[0].cpu is 9: of such pods a node of the pool holds 1 (16 vCPUs), and 4 nodes hold 4, fewer than "

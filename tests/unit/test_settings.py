@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autoscaling.settings import Settings, SettingsError, parse, warnings
+from autoscaling.settings.field_types import duration_seconds
 
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 
@@ -129,11 +130,22 @@ def test_names_are_unique_in_a_namespace() -> None:
     assert parse({**GOOD, "services": [service, {**service, "namespace": "other"}]})
 
 
-@pytest.mark.parametrize(("written", "mib"), [("10Gi", "10240"), ("512Mi", "512"), (512, "512")])
+@pytest.mark.parametrize(
+    ("written", "mib"),
+    [("10Gi", "10240"), ("1.5Gi", "1536"), ("4G", "3814.697"), ("500M", "476.837"), ("512Mi", "512"), (512, "512")],
+)
 def test_a_target_of_memory_may_carry_its_unit(written: Any, mib: str) -> None:
     metric = {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": written}
     [service] = parse(changed("services.0.autoscaler.metrics.0", metric)).services
     assert f"{service.autoscaler.metrics[0].target:f}" == mib
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("90s", 90), ("5m", 300), ("1m30s", 90), ("1h", 3600), ("1h30m", 5400), ("72h", 259200)]
+)
+def test_a_duration_may_have_hours_minutes_and_seconds(written: str, seconds: int) -> None:
+    assert duration_seconds(written) == seconds
+    assert parse(changed("cluster.temporaryCredential", written) if seconds > 900 else GOOD)
 
 
 def test_a_pod_with_two_gpus_has_the_memory_of_both() -> None:

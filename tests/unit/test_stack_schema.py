@@ -70,6 +70,8 @@ VALUES: tuple[Any, ...] = (
         "internet",
         "2",
         "512Mi",
+        "4G",
+        "1h30m",
         "addon",
         "none",
         "seed",

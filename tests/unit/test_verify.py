@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from autoscaling.quantity import decimal
 from live.checks import OutputsError, StackOutputs
 from live.checks.load import answers
-from live.checks.quantity import decimal
 from tests.unit.program import Recorder, run_program, stack_config
 
 HEY_SUMMARY = """
@@ -23,7 +23,16 @@ Status code distribution:
 
 @pytest.mark.case("C1")
 @pytest.mark.parametrize(
-    ("quantity", "text"), [("19600m", "19.6"), ("0", "0"), ("20", "20"), ("22959m", "22.96"), ("100", "100")]
+    ("quantity", "text"),
+    [
+        ("1Ki", "1024"),
+        ("4G", "4000000000"),
+        ("19600m", "19.6"),
+        ("0", "0"),
+        ("20", "20"),
+        ("22959m", "22.96"),
+        ("100", "100"),
+    ],
 )
 def test_quantities_are_printed_as_decimals(quantity: str, text: str) -> None:
     assert decimal(quantity) == text

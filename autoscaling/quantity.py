@@ -18,7 +18,7 @@ def parse_quantity(quantity: str) -> Decimal:
     Raises:
         ValueError: it is not a quantity.
     """
-    found = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)([numkMGTPE]?i?)", quantity)
+    found = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([numkKMGTPE]?i?)", quantity)
     if found is None or found[2] not in _SUFFIXES:
         raise ValueError(f"{quantity!r} is not a quantity")
     return Decimal(found[1]) * _SUFFIXES[found[2]]
