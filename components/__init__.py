@@ -1,6 +1,6 @@
-"""The stack's parts, one ComponentResource a file. They take args and read no configuration.
+"""The stack's parts, one ComponentResource a file.
 
-Each is used alone just as well: give it the providers it needs in its options. None registers outputs: nobody reads
-them from the state, and each call is a round trip, after which the SDK looks at everything that is still pending;
-`docs/bench.md` has what that costs.
+Args carry plain values: a component reads no settings and no surroundings. Each component can be used alone; pass the
+providers that it requires in its options. Each registers its public outputs, so that it shows as finished during `up`
+and its outputs are in the state; `docs/bench.md` has the cost.
 """

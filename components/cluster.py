@@ -1,8 +1,7 @@
-"""The ACK cluster and the way into it."""
+"""The ACK cluster and its credential."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +12,7 @@ import pulumi_alicloud as alicloud
 import pulumi_kubernetes as kubernetes
 
 from autoscaling.ack.versions import KUBERNETES_MINORS
-from autoscaling.settings.cluster import Cluster as ClusterSettings
-from autoscaling.settings.cluster import ClusterCreation
-from autoscaling.settings.field_types import duration_seconds
-from components.managed_cluster import ManagedCluster, ManagedClusterArgs
+from components.managed_cluster import ManagedCluster, ManagedClusterArgs, NewCluster
 from live.api_endpoint import ApiEndpoints, server_of
 from live.preflight import Preflight
 
@@ -27,31 +23,18 @@ class AckClusterArgs:
 
     region: pulumi.Input[str]
     cluster_id: pulumi.Input[str] | None = None
-    create: ClusterCreation | None = None
-    # by which address of the API server it is reached: internet or intranet
+    create: NewCluster | None = None
+    # API server endpoint to use: internet or intranet
     api_endpoint: pulumi.Input[str] = "internet"
-    # how many minutes the kubeconfig is valid; None: it is the account's long-lived one
+    # minutes for which the kubeconfig is valid; None: the account's long-lived kubeconfig
     temporary_minutes: pulumi.Input[int | None] = None
-    # version of the HPAs' API
+    # version of the HPA API that the cluster must serve
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
-    # looks at what is in the cluster before anything is created
+    # checks the cluster before anything is created in it
     preflight: Preflight | None = None
 
-    @classmethod
-    def of(cls, cluster: ClusterSettings, region: str, preflight: Preflight | None) -> AckClusterArgs:
-        """The args of the cluster of the settings."""
-        return cls(
-            region=region,
-            cluster_id=cluster.id,
-            create=cluster.create,
-            api_endpoint=cluster.api_endpoint,
-            temporary_minutes=credential_minutes(cluster.temporary_credential),
-            autoscaling_api=cluster.autoscaling_api,
-            preflight=preflight,
-        )
-
     def __post_init__(self) -> None:
-        """Refuse what names no cluster, or two.
+        """Refuse args that do not name one cluster.
 
         Raises:
             ValueError: both or none of `cluster_id` and `create`.
@@ -60,40 +43,35 @@ class AckClusterArgs:
             raise ValueError("a cluster is either adopted by its id or created")
 
 
-def credential_minutes(duration: str | None) -> int | None:
-    """Minutes of `cluster.temporaryCredential`; None: there is none. The provider knows whole minutes only."""
-    return math.ceil(duration_seconds(duration) / 60) if duration else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Cluster:
-    """A cluster that runs and serves the version of `autoscaling`, when its id is known."""
+    """A cluster; its id resolves after the cluster is running and serves the version of `autoscaling`."""
 
     cluster_id: pulumi.Output[str]
     vswitch_ids: pulumi.Output[list[str]]
     endpoints: pulumi.Output[ApiEndpoints]
-    # by which the Kubernetes provider knows it again
+    # the name by which the Kubernetes provider recognizes the cluster
     identifier: pulumi.Input[str]
     system_nodes: Sequence[pulumi.Resource] = ()
 
 
 class AckCluster(pulumi.ComponentResource):
-    """Adopts a cluster by its id, of which nothing is changed or deleted, or creates one.
+    """Uses a cluster by its id, without changing or deleting it, or creates a cluster.
 
-    Needs an alicloud provider in its options. Fails, at preview too, where the cluster to adopt does not exist in the
-    region, is not running, or does not serve the version of `autoscaling`.
+    Requires an alicloud provider. Fails, also at preview, if the cluster of the id does not exist in the region, is not
+    running, or does not serve the version of `autoscaling`.
     """
 
     cluster_id: pulumi.Output[str]
-    """Known only once the cluster was found, runs, and has passed the preflight: nothing is made in it before."""
+    """Resolves after the cluster is found, is running and has passed preflight, so nothing is created before that."""
     vswitch_ids: pulumi.Output[list[str]]
     """The vSwitches of the cluster's nodes."""
     kubeconfig: pulumi.Output[str]
-    """Leads to the chosen endpoint of the API server. A secret."""
+    """For the chosen endpoint of the API server. A secret."""
     api_server: pulumi.Output[str]
     """Address of that endpoint."""
     provider: kubernetes.Provider
-    """Talks to the cluster with that kubeconfig: a temporary one changes at each run."""
+    """Uses that kubeconfig; a temporary kubeconfig changes at each run."""
 
     def __init__(self, name: str, args: AckClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:AckCluster", name, None, opts)
@@ -116,25 +94,28 @@ class AckCluster(pulumi.ComponentResource):
         self.provider = kubernetes.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.kubeconfig,
-            # Without it a kubeconfig that differs by a blank would replace everything in the cluster.
+            # Without it, any change of the kubeconfig would replace everything in the cluster.
             cluster_identifier=cluster.identifier,
             enable_server_side_apply=True,
-            # What is put into the cluster needs nodes without GPUs too.
+            # The objects in the cluster also need nodes without GPUs.
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(cluster.system_nodes)),
         )
+        self.register_outputs(
+            {"clusterId": self.cluster_id, "apiServer": self.api_server, "vswitchIds": self.vswitch_ids}
+        )
 
-    def _created(self, name: str, args: AckClusterArgs, creation: ClusterCreation) -> _Cluster:
+    def _created(self, name: str, args: AckClusterArgs, creation: NewCluster) -> _Cluster:
         made = ManagedCluster(
             name,
             ManagedClusterArgs(
                 creation=creation,
                 region=args.region,
-                internet=pulumi.Output.from_input(args.api_endpoint).apply(lambda one: one == "internet"),
+                internet=pulumi.Output.from_input(args.api_endpoint).apply(lambda endpoint: endpoint == "internet"),
             ),
             pulumi.ResourceOptions(parent=self),
         )
         cluster_id: pulumi.Output[str] = made.cluster.version.apply(
-            lambda version: made.cluster.id.apply(lambda one: _serving(one, version, args.autoscaling_api))
+            lambda version: made.cluster.id.apply(lambda known: _serving(known, version, args.autoscaling_api))
         )
         return _Cluster(
             cluster_id=cluster_id,
@@ -146,21 +127,23 @@ class AckCluster(pulumi.ComponentResource):
 
     def _adopted(self, args: AckClusterArgs, invoke: pulumi.InvokeOutputOptions) -> _Cluster:
         wanted: pulumi.Output[str] = pulumi.Output.from_input(args.cluster_id).apply(str)
-        ids, region = wanted.apply(lambda one: [one]), pulumi.Output.from_input(args.region)
+        ids, region = wanted.apply(lambda cluster_id: [cluster_id]), pulumi.Output.from_input(args.region)
         found = alicloud.cs.get_clusters_output(ids=ids, enable_details=True, opts=invoke)
         # Not Output.all: it turns the SDK's classes into plain dictionaries.
         cluster: pulumi.Output[alicloud.cs.outputs.GetClustersClusterResult] = wanted.apply(
-            lambda one: region.apply(
-                lambda where: found.clusters.apply(lambda clusters: _usable(clusters, one, where, args.autoscaling_api))
+            lambda cluster_id: region.apply(
+                lambda where: found.clusters.apply(
+                    lambda clusters: _usable(clusters, cluster_id, where, args.autoscaling_api)
+                )
             )
         )
-        # The only answer that has the addresses, of managed clusters alone.
+        # Only this answer has the addresses, and only for managed clusters.
         managed = alicloud.cs.get_managed_kubernetes_clusters_output(ids=ids, enable_details=True, opts=invoke)
         return _Cluster(
-            cluster_id=cluster.apply(lambda one: one.cluster_id),
-            vswitch_ids=cluster.apply(lambda one: list(one.vswitch_ids)),
+            cluster_id=cluster.apply(lambda answer: answer.cluster_id),
+            vswitch_ids=cluster.apply(lambda answer: list(answer.vswitch_ids)),
             endpoints=managed.clusters.apply(
-                lambda clusters: _endpoints([known for one in clusters for known in one.connections])
+                lambda clusters: _endpoints([known for answer in clusters for known in answer.connections])
             ),
             identifier=wanted,
         )
@@ -172,8 +155,8 @@ def _endpoints(
         | alicloud.cs.outputs.GetManagedKubernetesClustersClusterConnectionResult
     ],
 ) -> ApiEndpoints:
-    for one in connections:
-        return ApiEndpoints(one.api_server_internet or "", one.api_server_intranet or "")
+    for connection in connections:
+        return ApiEndpoints(connection.api_server_internet or "", connection.api_server_intranet or "")
     return ApiEndpoints()
 
 
@@ -183,7 +166,7 @@ def _usable(
     region: str,
     autoscaling_api: Literal["v2", "v2beta1"],
 ) -> alicloud.cs.outputs.GetClustersClusterResult:
-    cluster = next((one for one in clusters if one.cluster_id == cluster_id), None)
+    cluster = next((answer for answer in clusters if answer.cluster_id == cluster_id), None)
     if cluster is None:
         raise pulumi.RunError(
             f"cluster.id is {cluster_id!r}, and the account has no such cluster in {region}: "

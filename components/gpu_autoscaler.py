@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
@@ -11,10 +11,25 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.autoscaling import v2, v2beta1
 
-from autoscaling.settings.autoscaler import ScaleDown, ScaleUp
-from autoscaling.settings.services import Service
-from components.takeover import takeover_annotations
 from live.other_owners import STACK_ANNOTATION
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingPolicy:
+    """At most `value` pods, or percent of the pods, more or fewer in `period_seconds`."""
+
+    type: Literal["Pods", "Percent"]
+    value: int
+    period_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRules:
+    """How fast the number of replicas changes in one direction."""
+
+    stabilization_window_seconds: int
+    # the policy that allows the largest change counts
+    policies: Sequence[ScalingPolicy]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,52 +42,38 @@ class GpuAutoscalerArgs:
     namespace: pulumi.Input[str]
     # name of the Deployment, from its output
     deployment: pulumi.Input[str]
-    # each metric under the name by which the adapter exposes it for pods, and its average over the pods, in its unit
+    # each metric, by the name that the adapter exposes for pods, and its target average in the metric's unit
     metrics: Mapping[str, Decimal]
     min_replicas: int
     max_replicas: int
     # v2beta1, for Kubernetes below 1.23, has no behavior
     api: Literal["v2", "v2beta1"] = "v2"
-    scale_up: ScaleUp = field(default_factory=ScaleUp)
-    scale_down: ScaleDown = field(default_factory=ScaleDown)
-    # an adopted HPA stays when the stack is destroyed
+    # None: Kubernetes' own rules
+    scale_up: ScalingRules | None = None
+    scale_down: ScalingRules | None = None
+    # the HPA existed before the stack: it stays when the stack is destroyed, and `up` takes over its fields
+    adopted: bool = False
+    # the HPA stays when the stack is destroyed
     retain_on_delete: bool = False
-
-    @classmethod
-    def of(
-        cls, service: Service, deployment: pulumi.Input[str], api: Literal["v2", "v2beta1"], stack: str
-    ) -> GpuAutoscalerArgs:
-        """The args of a service of the settings."""
-        autoscaler = service.autoscaler
-        return cls(
-            autoscaler_name=service.autoscaler_name,
-            stack=stack,
-            namespace=service.namespace,
-            deployment=deployment,
-            metrics={one.exposed_name: one.target for one in autoscaler.metrics},
-            min_replicas=autoscaler.min_replicas,
-            max_replicas=autoscaler.max_replicas,
-            api=api,
-            scale_up=autoscaler.scale_up,
-            scale_down=autoscaler.scale_down,
-            retain_on_delete=service.adopted or service.retain_on_delete,
-        )
 
 
 class GpuAutoscaler(pulumi.ComponentResource):
-    """An HPA. Needs a Kubernetes provider and the adapter."""
+    """An HPA. Requires a Kubernetes provider and the adapter."""
 
     autoscaler: v2.HorizontalPodAutoscaler | v2beta1.HorizontalPodAutoscaler
+    autoscaler_name: pulumi.Output[str]
 
     def __init__(self, name: str, args: GpuAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         create = _create_v2 if args.api == "v2" else _create_v2beta1
-        # One under another name is no HPA for a second: with two on the same pods Kubernetes lets none scale, and the
-        # old one would go only when the new one reads its metric.
+        # Kubernetes scales nothing while two HPAs select the same pods, and `up` would delete the old one only after
+        # the new one reads its metric.
         options = pulumi.ResourceOptions(
-            parent=self, delete_before_replace=True, retain_on_delete=args.retain_on_delete
+            parent=self, delete_before_replace=True, retain_on_delete=args.adopted or args.retain_on_delete
         )
         self.autoscaler = create(f"{name}-hpa", args, options)
+        self.autoscaler_name = self.autoscaler.metadata.name
+        self.register_outputs({"hpa": self.autoscaler_name})
 
 
 def _create_v2(name: str, args: GpuAutoscalerArgs, options: pulumi.ResourceOptions) -> v2.HorizontalPodAutoscaler:
@@ -130,19 +131,23 @@ def _create_v2beta1(
 
 
 def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
+    # Lets the provider set fields that kubectl or a console has set, which is a conflict otherwise.
+    takeover = {"pulumi.com/patchForce": "true"} if args.adopted else {}
     return kubernetes.meta.v1.ObjectMetaArgs(
         name=args.autoscaler_name,
         namespace=args.namespace,
-        annotations={STACK_ANNOTATION: args.stack, **takeover_annotations(args.retain_on_delete)},
+        annotations={STACK_ANNOTATION: args.stack, **takeover},
     )
 
 
-def _scaling_rules(scaling: ScaleUp | ScaleDown) -> v2.HPAScalingRulesArgs:
+def _scaling_rules(rules: ScalingRules | None) -> v2.HPAScalingRulesArgs | None:
+    if rules is None:
+        return None
     return v2.HPAScalingRulesArgs(
-        stabilization_window_seconds=scaling.stabilization_window_seconds,
+        stabilization_window_seconds=rules.stabilization_window_seconds,
         select_policy="Max",
         policies=[
             v2.HPAScalingPolicyArgs(type=policy.type, value=policy.value, period_seconds=policy.period_seconds)
-            for policy in scaling.policies
+            for policy in rules.policies
         ],
     )

@@ -10,14 +10,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes.core import v1
 
-from autoscaling.ack.card_modes import pod_limits
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
-from autoscaling.settings.field_types import duration_seconds
-from autoscaling.settings.services import SERVICE_SUFFIX, Service
-from components.takeover import takeover_annotations
 
 _PATIENCE_SECONDS = 30 * 60
-"""A GPU node takes minutes to come, a model image minutes to be pulled, and a model minutes to be loaded."""
+"""Minutes each for a GPU node to start, for the pull of a model's image, and for the load of a model."""
 
 _SHUTDOWN_SECONDS = 30
 """From SIGTERM to SIGKILL, Kubernetes' own default."""
@@ -25,15 +21,18 @@ _SHUTDOWN_SECONDS = 30
 _STARTUP_PERIOD_SECONDS = 5
 
 _NEEDED_BY_NO_SERVER = ["AUDIT_WRITE", "MKNOD", "NET_RAW", "SETFCAP", "SETPCAP", "SYS_CHROOT"]
-"""Of the capabilities that containerd gives to root. What is left (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL,
-NET_BIND_SERVICE, SETGID, SETUID) is what images use that begin as root, listen on 80, and change to a user."""
+"""Capabilities that containerd gives to root. Images that start as root, listen on 80 and change to a user need the
+rest (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, NET_BIND_SERVICE, SETGID, SETUID)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceServiceArgs:
-    """One service; its Kubernetes objects are `<service_name>` and `<service_name>-svc`."""
+    """One service."""
 
+    # name of the Deployment, and value of the pods' label app
     service_name: str
+    # name of the Kubernetes Service
+    kubernetes_service: str
     namespace: str
     container_name: str
     image: str
@@ -42,62 +41,27 @@ class InferenceServiceArgs:
     port: int
     # GPU resources of each pod, such as {"nvidia.com/gpu": "1"}
     gpu_limits: Mapping[str, str]
-    # what the scheduler counts of each pod, such as {"cpu": "1", "memory": "2Gi"}
+    # what the scheduler reserves for each pod, such as {"cpu": "1", "memory": "2Gi"}
     requests: Mapping[str, str] = field(default_factory=dict)
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    # Secrets of the namespace, whose keys become environment variables
+    # Secrets of the namespace; their keys become environment variables
     env_from: Sequence[str] = ()
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
-    # a change makes another load balancer, with another address
+    # a change replaces the load balancer, and its address
     load_balancer: Literal["internet", "intranet"] = "internet"
-    # answers GET with 200 when a pod can serve; without it the pod's port is only connected to
+    # answers GET with 200 when a pod can serve; None: probes only connect to the port
     health_path: str | None = None
     # how long a pod usually takes to become Ready
     startup_seconds: int = 0
-    # how long a pod still serves after it was asked to end
+    # how long a pod still serves after Kubernetes asked it to stop
     drain_seconds: int = 0
     run_as_non_root: bool = False
-    # probes of the port, a security context, and no token for the API server: not where that would restart the pods of
-    # an adopted Deployment
-    hardened: bool = True
+    # Deployment and Service existed before the stack: they stay when the stack is destroyed, `up` takes over their
+    # fields, and the pods get no default probes, security context or token setting, which would restart them
+    adopted: bool = False
     # Deployment and Service stay when the stack is destroyed
     retain_on_delete: bool = False
-
-    @classmethod
-    def of(cls, service: Service, tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()) -> InferenceServiceArgs:
-        """The args of a service of the settings.
-
-        Args:
-            service: from the settings.
-            tolerations: of the taints of its nodes.
-        """
-        return cls(
-            service_name=service.object_name,
-            namespace=service.namespace,
-            container_name=service.container_name,
-            image=service.image,
-            container_port=service.container_port,
-            port=service.port,
-            gpu_limits=pod_limits(
-                gpus=service.gpus,
-                memory_gib=service.gpu_memory_gib,
-                core_percent=service.gpu_core_percent,
-                mig_profile=service.mig_profile,
-            ),
-            requests=service.requests,
-            args=service.args,
-            env=service.env,
-            env_from=service.env_from,
-            tolerations=tolerations,
-            load_balancer=service.load_balancer,
-            health_path=service.health_path,
-            startup_seconds=duration_seconds(service.startup_time) if service.startup_time else 0,
-            drain_seconds=service.drain_seconds,
-            run_as_non_root=service.run_as_non_root,
-            hardened=not service.adopted,
-            retain_on_delete=service.adopted or service.retain_on_delete,
-        )
 
     @property
     def patience_seconds(self) -> int:
@@ -108,44 +72,45 @@ class InferenceServiceArgs:
 class InferenceService(pulumi.ComponentResource):
     """Deployment, PodDisruptionBudget and LoadBalancer Service.
 
-    Needs a Kubernetes provider, and GPU nodes in its cluster.
+    Requires a Kubernetes provider and GPU nodes in the cluster.
     """
 
     deployment: kubernetes.apps.v1.Deployment
     disruption_budget: kubernetes.policy.v1.PodDisruptionBudget
     service: v1.Service
     address: pulumi.Output[str]
-    """`host` or, where the port is not 80, `host:port`."""
+    """`host`, or where the port is not 80, `host:port`."""
 
     def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:InferenceService", name, None, opts)
         labels = {"app": args.service_name}
         metadata = {"namespace": args.namespace, "labels": labels}
-        takeover = takeover_annotations(args.retain_on_delete)
+        # Lets the provider set fields that kubectl or a console has set, which is a conflict otherwise.
+        takeover = {"pulumi.com/patchForce": "true"} if args.adopted else {}
         patience = f"{args.patience_seconds // 60}m"
         common = pulumi.ResourceOptions(
             parent=self,
-            retain_on_delete=args.retain_on_delete,
+            retain_on_delete=args.adopted or args.retain_on_delete,
             custom_timeouts=pulumi.CustomTimeouts(create=patience, update=patience),
         )
         self.deployment = kubernetes.apps.v1.Deployment(
             f"{name}-deployment",
             metadata={"name": args.service_name, **metadata, **_annotations(takeover)},
             spec=_deployment_spec(args),
-            # The HPA owns the number.
+            # The HPA owns the replica count.
             opts=pulumi.ResourceOptions.merge(common, pulumi.ResourceOptions(ignore_changes=["spec.replicas"])),
         )
         self.disruption_budget = kubernetes.policy.v1.PodDisruptionBudget(
             f"{name}-disruption-budget",
             metadata={"name": args.service_name, **metadata},
-            # `minAvailable` would keep the only replica of a service from ever leaving its node.
+            # `minAvailable` would never let the only replica of a service leave its node.
             spec=kubernetes.policy.v1.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=_selector(args)),
             opts=pulumi.ResourceOptions(parent=self),
         )
         intranet = {ADDRESS_TYPE: "intranet"} if args.load_balancer == "intranet" else {}
         self.service = v1.Service(
             f"{name}-service",
-            metadata={"name": f"{args.service_name}{SERVICE_SUFFIX}", **metadata, **_annotations(intranet | takeover)},
+            metadata={"name": args.kubernetes_service, **metadata, **_annotations(intranet | takeover)},
             spec=v1.ServiceSpecArgs(
                 type="LoadBalancer",
                 selector=labels,
@@ -156,40 +121,21 @@ class InferenceService(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 common,
                 pulumi.ResourceOptions(
-                    # Its readiness is that of the Deployment's pods.
+                    # The provider waits for the Deployment's pods.
                     depends_on=[self.deployment],
-                    # A Service's load balancer can't change its kind of address. Not `replace_on_changes` of the
-                    # annotation: one that an adopted Service has would do.
+                    # A load balancer keeps its kind of address. Not `replace_on_changes` of the annotation: an
+                    # adopted Service may carry the annotation.
                     replacement_trigger=args.load_balancer,
                     delete_before_replace=True,
                 ),
             ),
         )
         self.address = self.service.status.apply(lambda status: _address(status, args.port))
-
-    def describe(self, service: Service, hpa: pulumi.Input[str]) -> pulumi.Output[dict[str, Any]]:
-        """What a check of this service needs to know, as a stack output; `hpa` is the name of its autoscaler."""
-        autoscaler = service.autoscaler
-        # Not a dictionary of outputs: the SDK would look at each of its tasks again whenever one is done.
-        return pulumi.Output.all(self.address, hpa).apply(
-            lambda made: {
-                "name": service.name,
-                "namespace": service.namespace,
-                "deployment": service.object_name,
-                "service": f"{service.object_name}{SERVICE_SUFFIX}",
-                "address": made[0],
-                "predictUrl": f"http://{made[0]}{service.probe.path}",
-                "answer": service.probe.answer,
-                "hpa": made[1],
-                "metrics": [{"name": one.exposed_name, "target": f"{one.target:f}"} for one in autoscaler.metrics],
-                "minReplicas": autoscaler.min_replicas,
-                "maxReplicas": autoscaler.max_replicas,
-            }
-        )
+        self.register_outputs({"address": self.address})
 
 
-def _annotations(some: dict[str, str]) -> dict[str, dict[str, str]]:
-    return {"annotations": some} if some else {}
+def _annotations(annotations: dict[str, str]) -> dict[str, dict[str, str]]:
+    return {"annotations": annotations} if annotations else {}
 
 
 def _selector(args: InferenceServiceArgs) -> kubernetes.meta.v1.LabelSelectorArgs:
@@ -199,7 +145,7 @@ def _selector(args: InferenceServiceArgs) -> kubernetes.meta.v1.LabelSelectorArg
 def _deployment_spec(args: InferenceServiceArgs) -> kubernetes.apps.v1.DeploymentSpecArgs:
     return kubernetes.apps.v1.DeploymentSpecArgs(
         selector=_selector(args),
-        # A new pod can't start before an old one gives its GPU back.
+        # A new pod cannot start before an old one releases its GPU.
         strategy=kubernetes.apps.v1.DeploymentStrategyArgs(
             type="RollingUpdate",
             rolling_update=kubernetes.apps.v1.RollingUpdateDeploymentArgs(max_surge=0, max_unavailable=1),
@@ -214,21 +160,21 @@ def _deployment_spec(args: InferenceServiceArgs) -> kubernetes.apps.v1.Deploymen
 def _pod_spec(args: InferenceServiceArgs) -> v1.PodSpecArgs:
     return v1.PodSpecArgs(
         containers=[_container(args)],
-        # The SDK takes a map of the same keys for a TolerationArgs; its types do not say so.
+        # The SDK accepts a map with the same keys for a TolerationArgs; its types do not say so.
         tolerations=cast(Any, args.tolerations or None),
         termination_grace_period_seconds=args.drain_seconds + _SHUTDOWN_SECONDS,
-        # No server here talks to the API server.
-        automount_service_account_token=False if args.hardened else None,
+        # A model server does not use the API server.
+        automount_service_account_token=None if args.adopted else False,
         security_context=_pod_security(args),
     )
 
 
 def _pod_security(args: InferenceServiceArgs) -> v1.PodSecurityContextArgs | None:
-    if not args.hardened and not args.run_as_non_root:
+    if args.adopted and not args.run_as_non_root:
         return None
     return v1.PodSecurityContextArgs(
         run_as_non_root=args.run_as_non_root or None,
-        seccomp_profile=v1.SeccompProfileArgs(type="RuntimeDefault") if args.hardened else None,
+        seccomp_profile=None if args.adopted else v1.SeccompProfileArgs(type="RuntimeDefault"),
     )
 
 
@@ -240,13 +186,13 @@ def _container(args: InferenceServiceArgs) -> v1.ContainerArgs:
         env=[v1.EnvVarArgs(name=name, value=value) for name, value in args.env.items()] or None,
         env_from=[v1.EnvFromSourceArgs(secret_ref=v1.SecretEnvSourceArgs(name=name)) for name in args.env_from] or None,
         ports=[v1.ContainerPortArgs(container_port=args.container_port)],
-        # Of GPUs only limits: the API server copies them to requests, which must be equal.
+        # Only limits for GPUs: the API server copies them to requests, which must be equal.
         resources=v1.ResourceRequirementsArgs(limits=dict(args.gpu_limits), requests=dict(args.requests) or None),
         startup_probe=_probe(
             args, period=_STARTUP_PERIOD_SECONDS, failures=args.patience_seconds // _STARTUP_PERIOD_SECONDS
         ),
         readiness_probe=_probe(args, period=5, failures=3),
-        # A server that hangs still takes connections, and one with a long queue may not: a port can't tell.
+        # Not by the port: a hanging server still accepts connections, and a busy one may not.
         liveness_probe=_probe(args, period=10, failures=6) if args.health_path else None,
         lifecycle=_lifecycle(args),
         security_context=_container_security(args),
@@ -256,7 +202,7 @@ def _container(args: InferenceServiceArgs) -> v1.ContainerArgs:
 def _probe(args: InferenceServiceArgs, *, period: int, failures: int) -> v1.ProbeArgs | None:
     """A failure is `failures` refusals, one each `period` seconds."""
     path, port = args.health_path, args.container_port
-    if not args.hardened and not path:
+    if args.adopted and not path:
         return None
     return v1.ProbeArgs(
         http_get=v1.HTTPGetActionArgs(path=path, port=port) if path else None,
@@ -268,10 +214,10 @@ def _probe(args: InferenceServiceArgs, *, period: int, failures: int) -> v1.Prob
 
 
 def _lifecycle(args: InferenceServiceArgs) -> v1.LifecycleArgs | None:
-    """A pause between a pod's taking out of the load balancer and its SIGTERM.
+    """A pause between a pod's removal from the load balancer and its SIGTERM.
 
-    The kubelet's own `sleep` is there from Kubernetes 1.30 only (KEP-3960), and the API server of an older cluster
-    refuses it. In an image without the command a pod ends at once: the kubelet notes FailedPreStopHook and goes on.
+    The kubelet's own `sleep` needs Kubernetes 1.30 (KEP-3960); the API server of an older cluster refuses it. An image
+    without the command stops at once: the kubelet reports FailedPreStopHook and goes on.
     """
     if not args.drain_seconds:
         return None
@@ -280,7 +226,7 @@ def _lifecycle(args: InferenceServiceArgs) -> v1.LifecycleArgs | None:
 
 
 def _container_security(args: InferenceServiceArgs) -> v1.SecurityContextArgs | None:
-    if not args.hardened:
+    if args.adopted:
         return None
     return v1.SecurityContextArgs(
         allow_privilege_escalation=False, capabilities=v1.CapabilitiesArgs(drop=_NEEDED_BY_NO_SERVER)
@@ -289,7 +235,7 @@ def _container_security(args: InferenceServiceArgs) -> v1.SecurityContextArgs | 
 
 def _address(status: v1.outputs.ServiceStatus | None, port: int) -> str:
     ingress = (status and status.load_balancer and status.load_balancer.ingress) or []
-    host = next((one.ip or one.hostname for one in ingress), None)
+    host = next((entry.ip or entry.hostname for entry in ingress), None)
     if not host:
         raise pulumi.RunError("the Service has no load balancer address: see its events with kubectl describe service.")
     return str(host) if port == 80 else f"{host}:{port}"

@@ -9,30 +9,54 @@ from ipaddress import IPv4Network
 import pulumi
 import pulumi_alicloud as alicloud
 
-from autoscaling.settings.cluster import ClusterCreation
-from components.network import ClusterNetwork, ClusterNetworkArgs, ExistingNetwork
+from components.network import ClusterNetwork, ClusterNetworkArgs
+from live.existing_network import ExistingNetwork
 
 _CREATION_ONLY = ["addons", "newNatGateway", "slbInternetEnabled"]
-"""Inputs by which the provider changes nothing of a cluster that is there."""
+"""Inputs that the provider reads at creation only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewCluster:
+    """A cluster in a VPC of its own (`zones`) or in existing vSwitches: exactly one of the two is set."""
+
+    name: str
+    # edition, such as ack.pro.small
+    spec: str
+    # such as 1.35.2-aliyun.1; None: the newest that ACK offers
+    version: str | None = None
+    # zones and addresses of a new VPC
+    zones: Sequence[str] = ()
+    vpc_cidr: str = "10.0.0.0/16"
+    # existing vSwitches for nodes, and for pods
+    vswitch_ids: Sequence[str] = ()
+    pod_vswitch_ids: Sequence[str] = ()
+    # addresses of Services
+    service_cidr: str = "172.21.0.0/20"
+    # CPU nodes
+    system_instance_types: Sequence[str]
+    system_size: int
+    # while true, ACK and Pulumi refuse to delete or replace the cluster and its network
+    deletion_protection: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class ManagedClusterArgs:
-    """Exactly one of `zones` and `vswitch_ids` of `creation` is set."""
+    """A new cluster in a region."""
 
-    creation: ClusterCreation
+    creation: NewCluster
     region: pulumi.Input[str]
     # whether the API server gets a public address
     internet: pulumi.Input[bool] = True
 
 
 class ManagedCluster(pulumi.ComponentResource):
-    """Needs an alicloud provider. While `deletion_protection` is on, Pulumi refuses to delete or replace it."""
+    """A cluster, its network and its CPU nodes. Requires an alicloud provider."""
 
     cluster: alicloud.cs.ManagedKubernetes
     system_nodes: alicloud.cs.NodePool
     vswitch_ids: pulumi.Output[list[str]]
-    """Of the nodes."""
+    """The vSwitches of the nodes."""
 
     def __init__(self, name: str, args: ManagedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:ManagedCluster", name, None, opts)
@@ -47,13 +71,13 @@ class ManagedCluster(pulumi.ComponentResource):
             vswitch_ids=nodes,
             pod_vswitch_ids=pods,
             service_cidr=creation.service_cidr,
-            # Without the add-on the pods' vSwitches are refused: pulumi-alicloud's issue 1027.
+            # The provider refuses the pods' vSwitches without the add-on: pulumi-alicloud's issue 1027.
             addons=[alicloud.cs.ManagedKubernetesAddonArgs(name="terway-eniip")],
-            # A VPC that was there has its own way out.
-            new_nat_gateway=creation.vswitch_ids is None,
+            # An existing VPC has its own way out.
+            new_nat_gateway=not creation.vswitch_ids,
             slb_internet_enabled=args.internet,
             deletion_protection=creation.deletion_protection,
-            # The provider would keep the administrator's key in the state, in plain.
+            # The provider would write the administrator's key in plain text into the state.
             skip_set_certificate_authority=True,
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -67,30 +91,31 @@ class ManagedCluster(pulumi.ComponentResource):
             cluster_id=self.cluster.id,
             node_pool_name="system",
             vswitch_ids=nodes,
-            instance_types=creation.system_pool.instance_types,
-            desired_size=str(creation.system_pool.size),
+            instance_types=creation.system_instance_types,
+            desired_size=str(creation.system_size),
             system_disk_category="cloud_essd",
             system_disk_size=120,
             opts=pulumi.ResourceOptions(parent=self),
         )
+        self.register_outputs({"clusterId": self.cluster.id, "vswitchIds": self.vswitch_ids})
 
     def _vswitches(
         self, name: str, args: ManagedClusterArgs
     ) -> tuple[Sequence[pulumi.Input[str]], Sequence[pulumi.Input[str]]]:
         creation = args.creation
-        if creation.vswitch_ids and creation.pod_vswitch_ids:
-            there = ExistingNetwork(
+        if creation.vswitch_ids:
+            network = ExistingNetwork(
                 region=args.region, vswitch_ids=creation.vswitch_ids, pod_vswitch_ids=creation.pod_vswitch_ids
             )
             services = IPv4Network(creation.service_cidr)
-            passed = there.with_room_for(services, pulumi.InvokeOutputOptions(parent=self))
-            return _once(passed, there.vswitch_ids), _once(passed, there.pod_vswitch_ids)
+            passed = network.with_room_for(services, pulumi.InvokeOutputOptions(parent=self))
+            return _once(passed, network.vswitch_ids), _once(passed, network.pod_vswitch_ids)
         made = ClusterNetwork(
             name,
             ClusterNetworkArgs(
                 vpc_name=creation.name,
                 cidr=IPv4Network(creation.vpc_cidr),
-                zones=creation.zones or (),
+                zones=creation.zones,
                 protect=creation.deletion_protection,
             ),
             pulumi.ResourceOptions(parent=self),
@@ -99,7 +124,7 @@ class ManagedCluster(pulumi.ComponentResource):
 
 
 def _once(passed: pulumi.Output[bool], ids: Sequence[str]) -> list[pulumi.Output[str]]:
-    def after(one: str) -> pulumi.Output[str]:
-        return passed.apply(lambda _: one)
+    def after(vswitch_id: str) -> pulumi.Output[str]:
+        return passed.apply(lambda _: vswitch_id)
 
-    return [after(one) for one in ids]
+    return [after(vswitch_id) for vswitch_id in ids]

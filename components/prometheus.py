@@ -12,10 +12,10 @@ import pulumi_alicloud as alicloud
 
 @dataclass(frozen=True, kw_only=True)
 class ArmsPrometheusArgs:
-    """Who owns the instance.
+    """The cluster, and the owner of its instance.
 
     `instance`: this stack, as an `arms.Prometheus`; `addon`: this stack, as the add-on `arms-prometheus`;
-    `existing`: somebody else, and nothing is created or deleted.
+    `existing`: another owner; this stack creates and deletes nothing.
     """
 
     cluster_id: pulumi.Input[str]
@@ -23,10 +23,10 @@ class ArmsPrometheusArgs:
 
 
 class ArmsPrometheus(pulumi.ComponentResource):
-    """One Prometheus for the cluster. Needs an alicloud provider."""
+    """One Prometheus for the cluster. Requires an alicloud provider."""
 
     owner: pulumi.CustomResource | None
-    """What this stack created; None for `existing`."""
+    """The resource of this stack; None for `existing`."""
     http_api_url: pulumi.Output[str]
     """Intranet address of the HTTP API; a secret, since its path holds a token."""
 
@@ -37,33 +37,35 @@ class ArmsPrometheus(pulumi.ComponentResource):
         if self.owner and args.managed_by == "instance" and pulumi.runtime.is_dry_run():
             self._require_none_of_others(self.owner, cluster_id)
         found = alicloud.arms.get_prometheus_output(
-            ids=cluster_id.apply(lambda one: [one]),
-            # Without it the addresses are empty strings.
+            ids=cluster_id.apply(lambda known: [known]),
+            # The addresses are empty strings without it.
             enable_details=True,
             opts=pulumi.InvokeOutputOptions(parent=self, depends_on=[self.owner] if self.owner else None),
         )
         # Not Output.all: it turns the SDK's classes into plain dictionaries.
         address: pulumi.Output[str] = cluster_id.apply(
-            lambda one: found.prometheis.apply(lambda instances: _address(one, instances))
+            lambda known: found.prometheis.apply(lambda instances: _address(known, instances))
         )
         self.http_api_url = pulumi.Output.secret(address)
+        # The address is a secret, which no output in the state has to show.
+        self.register_outputs({})
 
     def _require_none_of_others(self, owner: pulumi.CustomResource, cluster_id: pulumi.Output[str]) -> None:
-        """At preview: `up` would fail at its creation, with half of the stack made."""
-        there = alicloud.arms.get_prometheus_output(
-            ids=cluster_id.apply(lambda one: [one]), opts=pulumi.InvokeOutputOptions(parent=self)
+        """Report at preview what would make `up` fail halfway."""
+        found = alicloud.arms.get_prometheus_output(
+            ids=cluster_id.apply(lambda known: [known]), opts=pulumi.InvokeOutputOptions(parent=self)
         )
 
         async def check(instances: Sequence[alicloud.arms.outputs.GetPrometheusPrometheiResult]) -> bool:
-            # Of one that the stack has already, the id is known.
+            # The id is known once the stack manages the instance.
             if instances and not await owner.id.is_known():
                 raise pulumi.RunError(
-                    f"cluster {instances[0].cluster_id} has a Managed Prometheus instance already, and it is not this "
-                    "stack's: set prometheus.managedBy to existing, and the stack uses it and leaves it."
+                    f"cluster {instances[0].cluster_id} already has a Managed Prometheus instance that this stack does "
+                    "not manage: set prometheus.managedBy to existing, and the stack uses it and leaves it."
                 )
             return True
 
-        _passed: pulumi.Output[bool] = there.prometheis.apply(check)
+        _passed: pulumi.Output[bool] = found.prometheis.apply(check)
 
     def _create_owner(self, name: str, args: ArmsPrometheusArgs) -> pulumi.CustomResource | None:
         options = pulumi.ResourceOptions(parent=self)
@@ -83,7 +85,7 @@ class ArmsPrometheus(pulumi.ComponentResource):
 
 
 def _address(cluster_id: str, instances: Sequence[alicloud.arms.outputs.GetPrometheusPrometheiResult]) -> str:
-    instance = next((one for one in instances if one.cluster_id == cluster_id), None)
+    instance = next((found for found in instances if found.cluster_id == cluster_id), None)
     if instance is None:
         raise pulumi.RunError(
             f"cluster {cluster_id} has no Managed Prometheus instance: set prometheus.managedBy to instance or addon, "

@@ -1,8 +1,8 @@
-"""GPUs that are kept warm: low-priority placeholder pods, which real replicas push out."""
+"""Warm GPUs: low-priority placeholder pods that real replicas preempt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -17,78 +17,69 @@ from autoscaling.ack.placeholders import (
     placeholders_name,
 )
 from autoscaling.ack.taints import tolerations
-from autoscaling.settings.gpu_node_pool import GpuNodePool
+from components.gpu_node_pool import PoolSpec
 
 _LABEL = "ackgpu/warm-capacity"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmCapacityArgs:
-    """How many cards of which pool."""
+    """The number of cards, and the pool that they are in."""
 
-    # name of the PriorityClass and of the Deployment
-    capacity_name: str
+    pool: PoolSpec
     # id of the pool, from its output
     node_pool_id: pulumi.Input[str]
+    region: str
     # pods, with a card each
     gpus: int
-    # GPU resources of each pod: a whole card
-    gpu_limits: Mapping[str, str]
-    # as a pod's manifest has them
-    tolerations: Sequence[Mapping[str, str]]
-    image: str
 
-    @classmethod
-    def of(cls, pool: GpuNodePool, node_pool_id: pulumi.Input[str], region: str) -> WarmCapacityArgs:
-        """The args of a pool of the settings that keeps GPUs warm.
+    def __post_init__(self) -> None:
+        """Refuse a pool of whose cards a pod cannot ask for a whole one.
 
         Raises:
-            ValueError: what a whole card of the pool is can't be said; the checks of the settings refuse it.
+            ValueError: as above; the checks of the settings refuse it before.
         """
-        limits = placeholder_limits(pool.card_mode, pool.instance_types)
-        if limits is None:
-            raise ValueError(f"a card of the pool {pool.name} can't be kept for a placeholder")
-        return cls(
-            capacity_name=placeholders_name(pool.name),
-            node_pool_id=node_pool_id,
-            gpus=pool.warm_gpus,
-            gpu_limits=limits,
-            tolerations=tolerations(pool.taints),
-            image=pause_image(region),
-        )
+        if self.gpu_limits is None:
+            raise ValueError(f"a placeholder cannot ask for a whole card of the pool {self.pool.pool_name}")
+
+    @property
+    def gpu_limits(self) -> Mapping[str, str] | None:
+        """GPU resources of each pod: a whole card."""
+        return placeholder_limits(self.pool.card_mode, self.pool.instance_types)
 
 
 class WarmCapacity(pulumi.ComponentResource):
-    """PriorityClass and Deployment of the placeholders. Needs a Kubernetes provider."""
+    """PriorityClass and Deployment of the placeholders. Requires a Kubernetes provider."""
 
     deployment: kubernetes.apps.v1.Deployment
 
     def __init__(self, name: str, args: WarmCapacityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:WarmCapacity", name, None, opts)
+        capacity_name = placeholders_name(args.pool.pool_name)
         priority = kubernetes.scheduling.v1.PriorityClass(
             f"{name}-priority",
-            metadata={"name": args.capacity_name},
+            metadata={"name": capacity_name},
             value=PRIORITY,
-            # A placeholder takes what is free, and nothing from anybody.
+            # A placeholder never evicts another pod.
             preemption_policy="Never",
             description="Placeholders that keep GPUs warm: any other pod pushes them out.",
-            # Its value can't be changed, and its name is taken.
+            # Kubernetes does not change the value of a PriorityClass.
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
-        labels = {_LABEL: args.capacity_name}
+        labels = {_LABEL: capacity_name}
         self.deployment = kubernetes.apps.v1.Deployment(
             f"{name}-placeholders",
             metadata=kubernetes.meta.v1.ObjectMetaArgs(
-                name=args.capacity_name,
+                name=capacity_name,
                 namespace=PLACEHOLDERS_NAMESPACE,
                 labels=labels,
-                # They wait for as long as real replicas have every GPU that the pool can have.
+                # Placeholders stay pending while real replicas have every GPU of the pool.
                 annotations={"pulumi.com/skipAwait": "true"},
             ),
             spec=kubernetes.apps.v1.DeploymentSpecArgs(
                 replicas=args.gpus,
                 selector=kubernetes.meta.v1.LabelSelectorArgs(match_labels=labels),
-                # New ones beside the old would bring nodes for a moment.
+                # New placeholders beside the old ones would add nodes for a moment.
                 strategy=kubernetes.apps.v1.DeploymentStrategyArgs(type="Recreate"),
                 template=kubernetes.core.v1.PodTemplateSpecArgs(
                     metadata=kubernetes.meta.v1.ObjectMetaArgs(labels=labels),
@@ -97,20 +88,24 @@ class WarmCapacity(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
+        self.register_outputs({"deployment": self.deployment.metadata.name})
 
 
 def _placeholder(args: WarmCapacityArgs, priority_class: pulumi.Input[str]) -> kubernetes.core.v1.PodSpecArgs:
     return kubernetes.core.v1.PodSpecArgs(
         priority_class_name=priority_class,
-        # Its card is wanted at once, and it has nothing to end.
+        # A real replica needs the card at once, and a placeholder has no work to finish.
         termination_grace_period_seconds=0,
         automount_service_account_token=False,
         node_selector={POOL_LABEL: args.node_pool_id},
         tolerations=[
             kubernetes.core.v1.TolerationArgs(
-                key=one["key"], operator=one["operator"], value=one.get("value"), effect=one["effect"]
+                key=toleration["key"],
+                operator=toleration["operator"],
+                value=toleration.get("value"),
+                effect=toleration["effect"],
             )
-            for one in args.tolerations
+            for toleration in tolerations(args.pool.taints)
         ],
         security_context=kubernetes.core.v1.PodSecurityContextArgs(
             run_as_non_root=True,
@@ -120,10 +115,10 @@ def _placeholder(args: WarmCapacityArgs, priority_class: pulumi.Input[str]) -> k
         containers=[
             kubernetes.core.v1.ContainerArgs(
                 name="pause",
-                image=args.image,
+                image=pause_image(args.region),
                 resources=kubernetes.core.v1.ResourceRequirementsArgs(
-                    # Almost nothing but the card, so that it comes wherever one is free.
-                    limits={"cpu": "10m", "memory": "16Mi", **args.gpu_limits}
+                    # Almost nothing but the card, so that the pod fits wherever a card is free.
+                    limits={"cpu": "10m", "memory": "16Mi", **(args.gpu_limits or {})}
                 ),
                 security_context=kubernetes.core.v1.SecurityContextArgs(
                     allow_privilege_escalation=False,

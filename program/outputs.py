@@ -1,14 +1,46 @@
-"""What the stack tells its users: names and commands, none of them secret."""
+"""The stack's outputs: names and commands, without secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pulumi
+
 from autoscaling.ack.versions import CUSTOM_METRICS_PATH
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.metrics.extra_rule_checks import exposed_metrics
 from autoscaling.metrics.extra_rules import ExtraRule
+from autoscaling.settings.services import SERVICE_SUFFIX, Service
+
+
+def service_output(
+    service: Service, *, address: pulumi.Input[str], hpa: pulumi.Input[str]
+) -> pulumi.Output[dict[str, Any]]:
+    """What a check of a service needs to know.
+
+    Args:
+        service: from the settings.
+        address: of its load balancer.
+        hpa: name of its HPA.
+    """
+    autoscaler = service.autoscaler
+    # Not a dictionary of outputs: the SDK would look at each of its tasks again whenever one of them is done.
+    return pulumi.Output.all(address, hpa).apply(
+        lambda known: {
+            "name": service.name,
+            "namespace": service.namespace,
+            "deployment": service.object_name,
+            "service": f"{service.object_name}{SERVICE_SUFFIX}",
+            "address": known[0],
+            "predictUrl": f"http://{known[0]}{service.probe.path}",
+            "answer": service.probe.answer,
+            "hpa": known[1],
+            "metrics": [{"name": metric.exposed_name, "target": f"{metric.target:f}"} for metric in autoscaler.metrics],
+            "minReplicas": autoscaler.min_replicas,
+            "maxReplicas": autoscaler.max_replicas,
+        }
+    )
 
 
 def metric_resources(rules: RuleSet, extra_rules: Sequence[ExtraRule]) -> list[str]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config, get_config_env, get_config_secret_keys_env, is_config_secret
 
 from autoscaling.settings import Settings, SettingsError, parse_config, warnings
-from autoscaling.settings.engine_yaml import Fault
-from autoscaling.settings.stack_file import StackFile, read_stack_file
 
 
 def stack_name() -> str:
@@ -20,9 +17,9 @@ def stack_name() -> str:
 
 
 def last_outputs() -> Mapping[str, Any]:
-    """The outputs that the stack has since its last `up`: a program that exports none takes them away.
+    """The outputs of the stack's last `up`: a program that exports nothing would remove them.
 
-    By the function of the engine behind a StackReference, which itself would become a resource of the stack.
+    A StackReference would call the same function of the engine, and become a resource of the stack.
     """
     name = f"{pulumi.get_organization()}/{stack_name()}"
     found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})
@@ -30,35 +27,21 @@ def last_outputs() -> Mapping[str, Any]:
     return outputs
 
 
-def stack_settings(folder: Path = Path()) -> Settings:
-    """The configuration of the stack, checked; what the user should know of it is told.
-
-    Args:
-        folder: where the stack's file is.
+def stack_settings() -> Settings:
+    """Check the stack's configuration, as the engine has it, and log its warnings.
 
     Raises:
-        RunError: with every fault of it.
+        RunError: with every fault of the configuration.
     """
     project = pulumi.get_project()
     config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
     of_the_host = set(get_config_secret_keys_env())
-    secret = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
-    path = folder / f"Pulumi.{pulumi.get_stack()}.yaml"
-    # Where there is none, the values come from elsewhere.
-    file = read_stack_file(path) if path.exists() else StackFile(path.name)
-    encrypted = secret if file.environment else [one for key in secret for one in file.encrypted_in(key) or [key]]
-    faults = [_sentence(fault) for fault in file.faults]
+    encrypted = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
     try:
-        settings = parse_config(config, project=project, encrypted=encrypted, unknown=file.doubtful)
+        settings = parse_config(config, project=project, encrypted=encrypted)
     except SettingsError as error:
-        faults += error.faults
-    if faults:
-        raise pulumi.RunError("\n".join([f"{path.name} can't be used:", *faults]))
+        heading = f"the configuration of stack {pulumi.get_stack()} cannot be used:"
+        raise pulumi.RunError("\n".join([heading, *error.faults])) from None
     for sentence in warnings(settings, encrypted=encrypted):
         pulumi.log.warn(sentence)
     return settings
-
-
-def _sentence(fault: Fault) -> str:
-    """Of what the engine passes over, or hands over as something else than it looks like."""
-    return f"line {fault.line}: {fault.sentence}" if fault.line else fault.sentence

@@ -1,8 +1,8 @@
-"""The stack's providers alone, each with a credential of now: `make refresh` and `make destroy` run this.
+"""Only the stack's providers, with new credentials: `make refresh` and `make destroy` run this program.
 
-Without a program Pulumi takes the kubeconfig that the last `up` has left in the state, and it may have expired or been
-revoked. The whole program stops at what must not stop these: other owners, metrics that can't be read; and it can't
-know what it runs for. All else that the stack has Pulumi knows from its state.
+Without a program Pulumi would use the kubeconfig of the last `up`, which may have expired or been revoked. The whole
+program fails on conditions that must not stop a refresh or a destroy, such as other owners or unreadable metrics.
+Pulumi knows everything else from the state.
 """
 
 import sys
@@ -16,6 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from program.platform import access
 from program.stack_config import last_outputs, stack_settings
 
-access(stack_settings(Path(__file__).parents[2]))
+access(stack_settings())
 for name, value in last_outputs().items():
     pulumi.export(name, value)

@@ -14,7 +14,8 @@ from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 from autoscaling.ack.instance_types import has_gpus
 from autoscaling.settings import Settings
 from commands.account_query import ask
-from components.cluster import AckCluster, AckClusterArgs
+from components.cluster import AckCluster
+from program.args import cluster_args
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +64,11 @@ def look_at_account(settings: Settings) -> Account:
     """
     seen: dict[str, Any] = {}
 
-    cluster_args = AckClusterArgs.of(settings.cluster, settings.region, preflight=None)
+    args = cluster_args(settings.cluster, settings.region)
 
     def program() -> None:
         account = alicloud.Provider("account", region=settings.region)
-        cluster = AckCluster("cluster", cluster_args, pulumi.ResourceOptions(providers=[account]))
+        cluster = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
         asked = pulumi.InvokeOutputOptions(provider=account)
         pools = alicloud.cs.get_kubernetes_node_pools_output(cluster_id=cluster.cluster_id, opts=asked)
         prometheus = alicloud.arms.get_prometheus_output(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +25,6 @@ NAMES = (
     "rule_label_without_a_kind",
     "secret_in_plain_text",
     "between_target_and_range",
-    # What the engine passes over in silence.
-    "file_key_beside_config",
-    "file_second_document",
-    "file_octal_number",
 )
 REFUSED = ("file_key_twice", "file_tab", "file_number_as_key")
 """By the engine, before the program runs."""
@@ -52,7 +49,7 @@ def previewed(rehearsal: Rehearsal, name: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_program_says_what_is_wrong_and_nothing_is_planned(rehearsal: Rehearsal, name: str) -> None:
     said = previewed(rehearsal, name)
-    assert "Pulumi.rehearsal.yaml can't be used:" in said
+    assert "the configuration of stack rehearsal cannot be used:" in said
     assert wrong_file(FOLDER / f"{name}.yaml").sentence in said
     assert "Traceback" not in said
     assert "alicloud:" not in said, "no resource but the stack itself"
@@ -62,7 +59,14 @@ def test_the_program_says_what_is_wrong_and_nothing_is_planned(rehearsal: Rehear
 def test_what_never_comes_to_the_program_is_refused_by_the_engine(rehearsal: Rehearsal, name: str) -> None:
     said = previewed(rehearsal, name)
     assert "error: getting stack configuration" in said
-    assert "can't be used" not in said
+    assert "cannot be used" not in said
+
+
+def test_a_run_with_another_config_file_ignores_the_stack_file(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    shutil.copyfile(rehearsal.stack_file, other)
+    rehearsal.stack_file.write_text("config:\n  ackgpu:region: nowhere\nackgpu:services: []\n")
+    assert rehearsal.stack.preview(color="never", config_file=str(other)).change_summary
 
 
 def test_values_come_to_a_program_as_to_the_check(rehearsal: Rehearsal, tmp_path: Path) -> None:

@@ -53,11 +53,22 @@ class Registration:
     delete_before_replace: bool
     replace_on_changes: tuple[str, ...]
     protect: bool
+    aliases: tuple[str, ...]
+    """`root` for each alias that has no parent."""
     replacement_trigger: str
     """A text whose change replaces the resource; empty: none."""
     retain_on_delete: bool
     timeouts: tuple[str, str]
     """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
+
+
+@dataclass(frozen=True)
+class RegisteredOutputs:
+    """What a component or the stack registered as its outputs."""
+
+    urn: str
+    outputs: dict[str, Any]
+    """Secrets are replaced by `<secret>`."""
 
 
 @dataclass
@@ -92,6 +103,9 @@ class Recorder(pulumi.runtime.Mocks):
     pools: tuple[str, ...] = ()
     """Names of the cluster's node pools before the program ran."""
     registrations: list[Registration] = field(default_factory=list)
+    registered_outputs: list[RegisteredOutputs] = field(default_factory=list)
+    engine_ranges: list[str] = field(default_factory=list)
+    """The versions of the engine that the program requires."""
     secret_values: dict[str, Any] = field(default_factory=dict)
     """What the registrations hide: the release's values, as the provider gets them."""
     calls: list[MockCallArgs] = field(default_factory=list)
@@ -256,12 +270,18 @@ class _Monitor(MockMonitor):
                 delete_before_replace=request.deleteBeforeReplace,
                 replace_on_changes=tuple(request.replaceOnChanges),
                 protect=request.protect,
+                aliases=tuple("root" for alias in request.aliases if alias.spec.noParent),
                 replacement_trigger=request.replacement_trigger.string_value,
                 retain_on_delete=request.retainOnDelete,
                 timeouts=(request.customTimeouts.create, request.customTimeouts.update),
             )
         )
         return response
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:
+        outputs = _masked(rpc.deserialize_properties(request.outputs, keep_unknowns=True))
+        self._recorder.registered_outputs.append(RegisteredOutputs(request.urn, outputs))
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
 
 def _masked(value: Any) -> Any:
@@ -307,6 +327,9 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
         SETTINGS.rpc_manager.clear()
         SETTINGS.outputs.clear()
         SETTINGS.callbacks = mock.Mock()
+        # The SDK's mocks have no engine with a version.
+        engine = cast(Any, SETTINGS.engine)
+        engine.RequirePulumiVersion = lambda request: recorder.engine_ranges.append(request.pulumi_version_range)
         values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
         set_all_config(values, list(encrypted))
         await run_pulumi_func(program)

@@ -284,7 +284,7 @@ def test_what_was_adopted_is_retained_and_taken_over_from_kubectl_and_what_is_ou
 def test_of_an_adapter_that_was_adopted_nobody_asks_who_installed_it() -> None:
     config = dict(stack_config("rehearsal"))
     config["ackgpu:metricsAdapter"] = {**config["ackgpu:metricsAdapter"], "adopted": True}
-    with mock.patch("program.platform.no_other_owners", wraps=no_other_owners) as preflight:
+    with mock.patch("program.args.no_other_owners", wraps=no_other_owners) as preflight:
         run_program(config, Recorder())
         run_program(stack_config("rehearsal"), Recorder())
     assert [one.kwargs["installs_adapter"] for one in preflight.call_args_list] == [False, True]

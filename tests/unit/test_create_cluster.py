@@ -10,9 +10,11 @@ import pulumi
 import pulumi_alicloud as alicloud
 import pytest
 
-from autoscaling.settings.cluster import Cluster, ClusterCreation
+from autoscaling.settings.cluster import Cluster
 from components.cluster import AckCluster, AckClusterArgs
+from components.managed_cluster import NewCluster
 from live.snapshot import Snapshot
+from program.args import cluster_args
 from tests.unit.program import Recorder, run, run_program
 from tests.unit.test_platform_stack import platform_config, team
 
@@ -43,7 +45,7 @@ def program(create: Mapping[str, Any], seen: dict[str, Any] | None = None, **clu
         return kubeconfig
 
     def body() -> None:
-        args = AckClusterArgs.of(settings, "cn-hangzhou", unchanged)
+        args = cluster_args(settings, "cn-hangzhou", unchanged)
         account = alicloud.Provider("account", region="cn-hangzhou")
         made = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
         pulumi.export("clusterId", made.cluster_id)
@@ -208,7 +210,7 @@ def adopted(**cluster: Any) -> Recorder:
 
     def body() -> None:
         account = alicloud.Provider("account", region="cn-hangzhou")
-        args = AckClusterArgs.of(settings, "cn-hangzhou", None)
+        args = cluster_args(settings, "cn-hangzhou", None)
         made = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
         pulumi.export("apiServer", made.api_server)
 
@@ -236,7 +238,10 @@ def test_the_credential_is_the_long_lived_one_by_default() -> None:
     assert asked.args == {"clusterId": "c1"}
 
 
-@pytest.mark.parametrize("both", [{}, {"cluster_id": "c1", "create": ClusterCreation(zones=ZONES)}])
+NEW = NewCluster(name="n", spec="ack.pro.small", zones=ZONES, system_instance_types=["ecs.g7.xlarge"], system_size=2)
+
+
+@pytest.mark.parametrize("both", [{}, {"cluster_id": "c1", "create": NEW}])
 def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a cluster is either adopted by its id or created"):
         AckClusterArgs(region="cn-hangzhou", **both)

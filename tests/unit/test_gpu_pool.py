@@ -9,8 +9,9 @@ import pytest
 from autoscaling.ack.placeholders import placeholder_limits
 from autoscaling.ack.pool_changes import not_reached
 from autoscaling.settings import parse, warnings
-from components.gpu_node_pool import GpuNodePoolArgs
+from components.gpu_node_pool import NodeTaint, PoolSpec
 from components.warm_capacity import WarmCapacityArgs
+from program.args import pool_spec
 from tests.unit.program import Recorder, run_program
 from tests.unit.test_gpu_checks import V100, settings
 from tests.unit.test_program import DEPLOYMENT, HPA, NODE_POOL, dev_config
@@ -39,7 +40,7 @@ def test_a_pool_of_that_name_which_the_stack_does_not_have_is_told_at_preview(
     pools: tuple[str, ...], told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_program(dev_config(), Recorder(preview=True, pools=pools))
-    assert bool([one for one in caplog.messages if "has a node pool gpu already" in one]) is told
+    assert bool([one for one in caplog.messages if "already has a node pool named gpu" in one]) is told
     caplog.clear()
     run_program(dev_config(), Recorder(pools=pools))
     assert not [one for one in caplog.messages if "has a node pool" in one], "up has made it, or made none"
@@ -133,9 +134,9 @@ def test_a_placeholder_asks_for_a_whole_card_in_the_pools_mode(mode: Any, types:
 
 
 def test_a_program_that_skips_the_checks_gets_no_placeholder_without_a_card() -> None:
-    pool = parse(settings(of(autoscaling={"max": 4}, size=None) | {"cardMode": "exclusive"})).gpu_node_pool
-    with pytest.raises(ValueError, match="can't be kept for a placeholder"):
-        WarmCapacityArgs.of(pool.model_copy(update={"card_mode": "mig", "warm_gpus": 1}), "np1", "cn-hangzhou")
+    pool = PoolSpec(pool_name="gpu", instance_types=[V100], size=1, card_mode="mig")
+    with pytest.raises(ValueError, match="a placeholder cannot ask for a whole card of the pool gpu"):
+        WarmCapacityArgs(pool=pool, node_pool_id="np1", region="cn-hangzhou", gpus=1)
 
 
 def told(pool: dict[str, Any], **more: Any) -> list[str]:
@@ -190,8 +191,9 @@ def test_warm_gpus_of_nodes_that_cannot_be_counted() -> None:
 
 def test_the_args_are_those_of_the_settings() -> None:
     pool = parse(settings({"size": None, "autoscaling": {"max": 4}, "taints": [TEAM], "spot": {}})).gpu_node_pool
-    args = GpuNodePoolArgs.of(pool, "c1", own_vswitches=["vsw-own"])
-    assert (args.taints, args.spot, args.key_name, args.driver_version) == (pool.taints, pool.spot, None, None)
+    spec = pool_spec(pool)
+    assert (spec.taints, spec.spot) == ([NodeTaint(key="team", value="ml", effect="NoSchedule")], True)
+    assert (spec.key_name, spec.driver_version, spec.vswitch_ids) == (None, None, ())
 
 
 NEW_ONLY = "reaches new nodes only: drain and remove those that are there, and the pool brings new ones."

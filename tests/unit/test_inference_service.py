@@ -141,6 +141,7 @@ def test_pods_tolerate_what_they_are_told(later: bool) -> None:
         provider = kubernetes.Provider("theirs", kubeconfig="{}")
         args = InferenceServiceArgs(
             service_name="llm",
+            kubernetes_service="llm-svc",
             namespace="default",
             container_name="server",
             image="example.com/llm:1",

@@ -59,6 +59,12 @@ def test_a_room_of_autoscaling_imports_only_the_rooms_below_it(room: str) -> Non
         assert modules <= INSIDE_AUTOSCALING[room], path.relative_to(CHECKOUT)
 
 
+def test_a_component_gets_plain_values_and_knows_no_settings() -> None:
+    for path in (CHECKOUT / "components").rglob("*.py"):
+        found = {module for module in imported_modules(path) if module.startswith("autoscaling.settings")}
+        assert not found, path.relative_to(CHECKOUT)
+
+
 def test_the_domain_and_the_checks_do_not_know_pulumi() -> None:
     for package in ("autoscaling", "live/checks"):
         for path in (CHECKOUT / package).rglob("*.py"):

@@ -170,9 +170,11 @@ def test_another_teams_hpa_on_the_same_target_is_refused() -> None:
 TEAM = {"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}
 
 
-@pytest.mark.parametrize("config", [platform_config(), TEAM])
+@pytest.mark.parametrize(
+    ("config", "more"), [(platform_config(), {"ackgpu:index:Platform"}), (TEAM, set())], ids=["own", "shared"]
+)
 def test_a_refresh_registers_the_way_into_the_cluster_alone_and_keeps_what_the_stack_exports(
-    config: dict[str, Any],
+    config: dict[str, Any], more: set[str]
 ) -> None:
     exported = {"clusterId": CLUSTER, "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
     recorder = run_access(config, Recorder(platform_outputs=of_the_platform(), last_outputs=exported))
@@ -181,6 +183,7 @@ def test_a_refresh_registers_the_way_into_the_cluster_alone_and_keeps_what_the_s
         "pulumi:providers:alicloud",
         "pulumi:providers:kubernetes",
         "ackgpu:index:AckCluster",
+        *more,
     }
     assert recorder.outputs == exported
 

@@ -12,11 +12,9 @@ import pytest
 import yaml
 
 from autoscaling.metrics.adapter_rules import RuleSet
-from autoscaling.settings.autoscaler import ScaleDown, ScaleUp
-from autoscaling.settings.gpu_node_pool import PoolLimits, SystemDisk
 from components.cluster import AckCluster, AckClusterArgs
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
-from components.gpu_node_pool import GpuNodePoolArgs
+from components.gpu_node_pool import NodeLimits, PoolSpec
 from tests.unit.program import (
     ADDRESS,
     CHECKOUT,
@@ -58,7 +56,7 @@ def seed() -> dict[str, Any]:
     return {document["kind"]: document for document in documents}
 
 
-def test_the_stack_is_six_components_and_their_resources(program: Recorder) -> None:
+def test_the_stack_is_a_platform_its_parts_and_a_service_with_its_autoscaler(program: Recorder) -> None:
     components = [one.type for one in program.registrations if one.type.startswith("ackgpu:")]
     assert sorted(components) == [
         "ackgpu:index:AckCluster",
@@ -67,6 +65,7 @@ def test_the_stack_is_six_components_and_their_resources(program: Recorder) -> N
         "ackgpu:index:GpuNodePool",
         "ackgpu:index:InferenceService",
         "ackgpu:index:MetricsAdapter",
+        "ackgpu:index:Platform",
     ]
 
 
@@ -433,13 +432,14 @@ def test_names_and_parents_stay_since_a_rename_deletes_what_is_live(program: Rec
     assert {(one.type, one.name, names.get(one.parent)) for one in program.registrations} == {
         ("pulumi:pulumi:Stack", "ackgpu-unit", None),
         ("pulumi:providers:alicloud", "alicloud", "ackgpu-unit"),
-        ("ackgpu:index:AckCluster", "cluster", "ackgpu-unit"),
+        ("ackgpu:index:Platform", "platform", "ackgpu-unit"),
+        ("ackgpu:index:AckCluster", "cluster", "platform"),
         ("pulumi:providers:kubernetes", "cluster-kubernetes", "cluster"),
-        ("ackgpu:index:GpuNodePool", "gpu", "ackgpu-unit"),
+        ("ackgpu:index:GpuNodePool", "gpu", "platform"),
         (NODE_POOL, "gpu-nodes", "gpu"),
-        ("ackgpu:index:ArmsPrometheus", "prometheus", "ackgpu-unit"),
+        ("ackgpu:index:ArmsPrometheus", "prometheus", "platform"),
         (PROMETHEUS, "prometheus-instance", "prometheus"),
-        ("ackgpu:index:MetricsAdapter", "adapter", "ackgpu-unit"),
+        ("ackgpu:index:MetricsAdapter", "adapter", "platform"),
         (RELEASE, "adapter-release", "adapter"),
         ("ackgpu:index:InferenceService", "bert-intent-detection", "ackgpu-unit"),
         (DEPLOYMENT, "bert-intent-detection-deployment", "bert-intent-detection"),
@@ -460,7 +460,7 @@ def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
 
 def test_an_instance_of_somebody_else_is_told_at_preview_with_the_setting_that_uses_it() -> None:
     with pytest.raises(
-        pulumi.RunError, match=r"already, and it is not this stack's: set prometheus\.managedBy to existing"
+        pulumi.RunError, match=r"that this stack does not manage: set prometheus\.managedBy to existing"
     ):
         run_program(dev_config(), Recorder(preview=True, prometheus_was_there=True))
     for managed_by in ("addon", "existing"):
@@ -569,8 +569,6 @@ def test_a_foreign_program_can_use_one_component_alone() -> None:
                 metrics={"DCGM_CUSTOM_PROCESS_SM_UTIL": Decimal("0.5")},
                 min_replicas=1,
                 max_replicas=2,
-                scale_up=ScaleUp(),
-                scale_down=ScaleDown(),
             ),
             pulumi.ResourceOptions(providers=[cluster.provider]),
         )
@@ -581,18 +579,11 @@ def test_a_foreign_program_can_use_one_component_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", [{}, {"size": 1, "limits": PoolLimits(max=1)}, {"limits": PoolLimits(min=2, max=1)}]
+    "numbers", [{}, {"size": 1, "limits": NodeLimits(max=1)}, {"limits": NodeLimits(min=2, max=1)}]
 )
 def test_a_foreign_program_can_not_make_a_pool_that_the_provider_misunderstands(numbers: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="pool"):
-        GpuNodePoolArgs(
-            cluster_id="c1",
-            vswitch_ids=["vsw-1"],
-            pool_name="gpu",
-            instance_types=["ecs.gn6i-c4g1.xlarge"],
-            system_disk=SystemDisk(),
-            **numbers,
-        )
+        PoolSpec(pool_name="gpu", instance_types=["ecs.gn6i-c4g1.xlarge"], **numbers)
 
 
 def test_the_program_is_at_most_80_lines() -> None:

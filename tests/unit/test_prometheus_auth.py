@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from autoscaling.settings import SettingsError, parse
-from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs, ReleaseSpec
 from live.checks import Step, check_stack
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.stack_file import rehearsed_settings
@@ -64,12 +64,10 @@ def test_the_release_has_the_header_as_a_secret(auth: dict[str, str], expected: 
 
 def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> None:
     url = "http://prometheus/token-of-an-instance"
-    args = MetricsAdapterArgs(
-        chart="c", stack="s", prometheus_url=url, prometheus_authorization=HEADER, rules=[], relist_interval="1m"
-    )
-    assert repr(args) == (
-        "MetricsAdapterArgs(chart='c', chart_version=None, stack='s', rules=[], relist_interval='1m', "
-        "retain_on_delete=False)"
+    spec = ReleaseSpec(chart="c", stack="s", prometheus_authorization=HEADER, rules=[], relist_interval="1m")
+    assert repr(MetricsAdapterArgs(release=spec, prometheus_url=url)) == (
+        "MetricsAdapterArgs(release=ReleaseSpec(chart='c', chart_version=None, stack='s', rules=[], "
+        "relist_interval='1m', adopted=False, retain_on_delete=False))"
     )
 
 
@@ -77,14 +75,14 @@ def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> No
 def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
     def foreign() -> None:
         provider = kubernetes.Provider("theirs", kubeconfig=pulumi.Output.secret("k"))
-        args = MetricsAdapterArgs(
+        spec = ReleaseSpec(
             chart="./rehearsal/chart",
             stack="theirs/dev",
-            prometheus_url="http://prometheus",
             prometheus_authorization=HEADER,
             rules=[],
             relist_interval="1m",
         )
+        args = MetricsAdapterArgs(release=spec, prometheus_url="http://prometheus")
         MetricsAdapter("theirs", args, pulumi.ResourceOptions(providers=[provider]))
 
     recorder = run(Recorder(), foreign)

@@ -7,17 +7,14 @@ import pulumi_kubernetes as kubernetes
 
 from autoscaling.metrics.adapter_rules import RuleSet
 from components.gpu_autoscaler import GpuAutoscaler, GpuAutoscalerArgs
-from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
+from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs, ReleaseSpec
 
 config = pulumi.Config()
 stack = f"{pulumi.get_project()}/{pulumi.get_stack()}"
 cluster = kubernetes.Provider("cluster", kubeconfig=config.require_secret("kubeconfig"))
 adapter_args = MetricsAdapterArgs(
-    chart=config.require("chart"),
-    stack=stack,
+    release=ReleaseSpec(chart=config.require("chart"), stack=stack, rules=RuleSet().rules(), relist_interval="5s"),
     prometheus_url=config.require_secret("prometheusUrl"),
-    rules=RuleSet().rules(),
-    relist_interval="5s",
 )
 adapter = MetricsAdapter("adapter", adapter_args, pulumi.ResourceOptions(providers=[cluster]))
 autoscaler_args = GpuAutoscalerArgs(
