@@ -16,10 +16,12 @@ import httpx
 import yaml
 from kubernetes import client
 
+from live.checks.cluster_reader import condition
+from live.cluster_client import Object
 from rehearsal.control_plane.kubeconfigs import kubeconfig, write_private
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import Processes
-from rehearsal.simulation.cluster_copy import ClusterCopy, Object, condition, selects
+from rehearsal.simulation.cluster_copy import ClusterCopy, selects
 
 _ANNOTATION = "rehearsal.ackgpu/run-on-host"
 _SERVING_GATE = "rehearsal.ackgpu/Serving"
@@ -154,7 +156,7 @@ class AdapterAgent:
 
     async def _report(self, pod: Object, serving: bool) -> None:
         status = "True" if serving else "False"
-        if condition(pod, _SERVING_GATE) == status:
+        if condition(pod, _SERVING_GATE).get("status") == status:
             return
         body = {"status": {"conditions": [{"type": _SERVING_GATE, "status": status}]}}
         metadata = pod["metadata"]

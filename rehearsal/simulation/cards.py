@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kubernetes.utils.quantity import parse_quantity
-
 from autoscaling.ack.card_modes import CARD_MODES, GPU_CORE, GPU_MEMORY, SCHEDULE_LABEL, WHOLE_GPU
 from autoscaling.ack.instance_types import InstanceType
-from rehearsal.simulation.cluster_copy import Object, is_serving
+from live.checks.quantity import parse_quantity
+from live.cluster_client import Object
+from rehearsal.simulation.cluster_copy import is_serving
 
 MEMORY_LABEL = "aliyun.accelerator/nvidia_mem"
 """Node label with a card's memory, such as `16384MiB`."""
@@ -38,7 +38,7 @@ def asked(pod: Object) -> dict[str, int]:
     """Return the GPU resources that the pod requests; empty for a pod without a GPU."""
     amounts = {
         resource: sum(
-            int(parse_quantity(container.get("resources", {}).get("limits", {}).get(resource, 0)))
+            int(parse_quantity(container.get("resources", {}).get("limits", {}).get(resource, "0")))
             for container in pod["spec"]["containers"]
         )
         for resource in _RESOURCES

@@ -12,8 +12,8 @@ from typing import Any
 import urllib3
 from kubernetes import client, watch
 
-Object = dict[str, Any]
-"""A Kubernetes object as the API server wrote it (camelCase keys)."""
+from live.checks.cluster_reader import condition
+from live.cluster_client import Object
 
 
 class Informer:
@@ -103,18 +103,9 @@ class ClusterCopy:
         return self._config_maps.objects()
 
 
-def condition(item: Object, kind: str) -> str | None:
-    """Return the status of a condition ("True", "False" or "Unknown"), or None if it is not set."""
-    for entry in item.get("status", {}).get("conditions", []):
-        if entry["type"] == kind:
-            status: str = entry["status"]
-            return status
-    return None
-
-
 def is_serving(pod: Object) -> bool:
     """Return whether a Service sends requests to the pod: it is Ready and not terminating."""
-    return condition(pod, "Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+    return condition(pod, "Ready").get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
 def selects(service: Object, pod: Object) -> bool:

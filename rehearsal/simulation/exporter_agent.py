@@ -13,9 +13,10 @@ from typing import Any
 from kubernetes import client
 
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
+from live.cluster_client import Object
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.simulation.cards import COUNT_LABEL
-from rehearsal.simulation.cluster_copy import ClusterCopy, Object, is_serving
+from rehearsal.simulation.cluster_copy import ClusterCopy, is_serving
 
 _LABELS = {"k8s-app": EXPORTER_NAME}
 _ON_GPUS = {"matchExpressions": [{"key": COUNT_LABEL, "operator": "Exists"}]}

@@ -17,8 +17,9 @@ from prometheus_client.registry import Collector
 
 from autoscaling.ack.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.placeholders import is_pause_image
+from live.cluster_client import Object
 from rehearsal.simulation.cards import MEMORY_LABEL, asked, pods_on_cards
-from rehearsal.simulation.cluster_copy import ClusterCopy, Object
+from rehearsal.simulation.cluster_copy import ClusterCopy
 from rehearsal.simulation.exporter_agent import exporting_nodes
 from rehearsal.simulation.inference import MEMORY_USED_MIB, InferenceServers
 from rehearsal.simulation.scaling_groups import MODEL_LABEL

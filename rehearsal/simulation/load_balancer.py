@@ -12,8 +12,9 @@ from aiohttp import web
 from kubernetes import client
 
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
+from live.cluster_client import Object
 from rehearsal.layout import Layout
-from rehearsal.simulation.cluster_copy import ClusterCopy, Object, is_serving, selects
+from rehearsal.simulation.cluster_copy import ClusterCopy, is_serving, selects
 from rehearsal.simulation.inference import InferenceServers
 
 _log = logging.getLogger(__name__)

@@ -18,11 +18,13 @@ from kubernetes import client
 from autoscaling.ack.instance_types import InstanceType, find_instance_type
 from autoscaling.ack.node_labels import POOL_LABEL
 from autoscaling.ack.taints import keeping_off
+from live.checks.cluster_reader import condition
+from live.cluster_client import Object
 from rehearsal.alicloud.node_pools import NodePool, node_pools, report_size
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane.start import NODE_ANNOTATION
 from rehearsal.simulation.cards import COUNT_LABEL, MEMORY_LABEL, asked, nodes_needed, offered
-from rehearsal.simulation.cluster_copy import ClusterCopy, Object, condition
+from rehearsal.simulation.cluster_copy import ClusterCopy
 
 PROVISION_SECONDS = 3.0
 """Time from the order of a node until it is in the cluster."""
@@ -80,7 +82,7 @@ class ScalingGroups:
             pod
             for pod in self._cluster.pods
             if "nodeName" not in pod["spec"]
-            and condition(pod, "PodScheduled") == "False"
+            and condition(pod, "PodScheduled").get("status") == "False"
             and "nominatedNodeName" not in pod["status"]
             and pod["spec"].get("nodeSelector", {}).items() <= labels.items()
             and not keeping_off([client.V1Taint(**taint) for taint in pool.taints], _tolerations(pod))
