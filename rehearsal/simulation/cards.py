@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from autoscaling.ack.card_modes import CARD_MODES, GPU_CORE, GPU_MEMORY, SCHEDULE_LABEL, WHOLE_GPU
 from autoscaling.ack.instance_types import InstanceType
-from live.checks.quantity import parse_quantity
+from autoscaling.quantity import parse_quantity
 from live.cluster_client import Object
 from rehearsal.simulation.cluster_copy import is_serving
 
