@@ -1,10 +1,11 @@
-"""The files that `pulumi import` takes: first the components, then the providers and what was found.
+"""The files for `pulumi import`: first the components, then the providers and what was found.
 
-Two, since the engine makes the providers of a file before its components, and one of them has a component above it.
+There are two because the engine creates the providers of a file before its components, and one provider has a parent
+component.
 
-Most things the providers read themselves at the import. Two are told instead: of the release they would read the
-values, which have the address of Prometheus with its token, into the plain part of the state; and of the Service its
-address in the cluster, which the program leaves to Kubernetes, so that they would make another Service.
+At the import the providers read most resources themselves. For two the file says how they are. From a release the
+provider would read the values, with the address of Prometheus and its token, into the plain state. From a Service it
+would read the cluster IP, which the program leaves to Kubernetes, and then replace the Service.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ NODE_POOL = "alicloud:cs/nodePool:NodePool"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 _SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
-"""By which the engine knows a secret in JSON."""
+"""Marks a secret in JSON for the engine."""
 
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
-"""Fields of a Service that Kubernetes fills in and the program leaves to it."""
+"""Fields of a Service that Kubernetes fills in and the program does not set."""
 
 _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 Found = Mapping[tuple[str, ...], "Thing"]
-"""By type or kind, and name."""
+"""The key is type or kind, and name."""
 
 
 @dataclass(frozen=True)
 class Thing:
-    """What was found of one resource."""
+    """A resource that was found."""
 
     identity: str
-    """The id by which the provider knows it."""
+    """The id that the provider gives it."""
     live: Object | HelmRelease | None = None
-    """As it is; None: only the provider knows."""
+    """The live object; None: the provider reads it."""
 
 
 def which(step: Step) -> tuple[str, ...]:
-    """Which thing a resource of the program is, by what the program gives it."""
+    """The key of a resource of the program among the things that were found."""
     inputs = step.inputs
     if step.type == NODE_POOL:
         return NODE_POOL, inputs["nodePoolName"]
@@ -57,7 +58,7 @@ def which(step: Step) -> tuple[str, ...]:
 
 
 def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two files, of what the stack does not have yet; each is empty where that is nothing."""
+    """The two files for what the stack does not have yet; each is empty if there is nothing to import."""
     urns = plan.urns()
     components = [entry for entry in plan.entries if entry.get("component")]
     resources: list[dict[str, Any]] = []
@@ -68,18 +69,18 @@ def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, An
         if entry["type"].startswith("pulumi:providers:"):
             resources.append(dict(entry))
         elif thing := found.get(which(step)):
-            resources.append({**entry, "id": thing.identity, **_told(step, thing)})
-    if all(one["type"].startswith("pulumi:providers:") for one in resources):
+            resources.append({**entry, "id": thing.identity, **_described(step, thing)})
+    if all(resource["type"].startswith("pulumi:providers:") for resource in resources):
         return {}, {}
     table = {**plan.names, **{entry["name"]: urns[entry["name"]] for entry in components}}
-    named = {one[key] for one in resources for key in ("parent", "provider") if key in one}
+    named = {resource[key] for resource in resources for key in ("parent", "provider") if key in resource}
     return (
         {"resources": components} if components else {},
         {"nameTable": {name: urn for name, urn in table.items() if name in named}, "resources": resources},
     )
 
 
-def _told(step: Step, thing: Thing) -> dict[str, Any]:
+def _described(step: Step, thing: Thing) -> dict[str, Any]:
     if isinstance(thing.live, HelmRelease):
         inputs = {**step.inputs, "version": thing.live.version, "values": _without_secrets(thing.live.values)}
         status = {
@@ -113,13 +114,13 @@ def _service_inputs(live: Object) -> dict[str, Any]:
 
 
 def _without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, with nothing in the place of each secret: the state then knows that something secret stands there."""
-    told: dict[str, Any] = copy.deepcopy(dict(values))
-    prometheus = at(told, _PROMETHEUS) or {}
+    """The values with an empty secret in place of each secret, so that the state knows that it is secret."""
+    masked: dict[str, Any] = copy.deepcopy(dict(values))
+    prometheus = at(masked, _PROMETHEUS) or {}
     for key in ("url", "prometheusHeader"):
         if key in prometheus:
             prometheus[key] = _secret("")
-    return told
+    return masked
 
 
 def _secret(value: Any) -> dict[str, str]:

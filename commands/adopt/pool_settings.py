@@ -42,8 +42,8 @@ def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Proposal:
     mode = next((name for name, mode in CARD_MODES.items() if mode.schedule == schedule), None)
     if mode is None:
         proposal.problems.append(
-            f"node pool {pool.name} has the label {SCHEDULE_LABEL}={schedule}, for which the program has no cardMode: "
-            "make a pool of its own, by another gpuNodePool.name."
+            f"node pool {pool.name} has the label {SCHEDULE_LABEL}={schedule}, which is not a cardMode: "
+            "set another gpuNodePool.name to create a pool of the stack's own."
         )
     else:
         values["cardMode",] = mode
@@ -51,8 +51,8 @@ def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Proposal:
     lost = sorted(set(pool.labels) - {SCHEDULE_LABEL})
     if lost:
         proposal.notes.append(
-            f"node pool {pool.name} would lose its label{'s' if len(lost) > 1 else ''} {', '.join(lost)}, for which "
-            "there is no setting."
+            f"node pool {pool.name} would lose its label{'s' if len(lost) > 1 else ''} {', '.join(lost)}: settings "
+            "can't keep labels."
         )
     return proposal
 

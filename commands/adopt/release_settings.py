@@ -22,21 +22,21 @@ def of_release(release: HelmRelease, settings: Settings, prometheus: str | None)
     """Propose the settings that keep a release as it is.
 
     Args:
-        release: its newest revision.
-        settings: of the stack.
-        prometheus: address of the cluster's instance, a secret.
+        release: the newest revision.
+        settings: those of the stack.
+        prometheus: address of the cluster's own instance; a secret.
     """
     proposal = Proposal()
     if release.status != "deployed":
         proposal.problems.append(
-            f"release {release.name} is {release.status}: end that first, by `helm rollback {release.name} "
-            f"-n {release.namespace}`, or by installing it again."
+            f"release {release.name} is {release.status}: fix that first, with `helm rollback {release.name} "
+            f"-n {release.namespace}` or by installing it again."
         )
     stack = at(release.values, STACK)
     if stack:
         proposal.notes.append(
-            f"release {release.name} has the name of stack {stack} in it: a stack that still has it would change it "
-            "too."
+            f"release {release.name} has the name of stack {stack} in it: if that stack still has the release, both "
+            "stacks would change it."
         )
     proposal.settings[_KEY, "adopted"] = True
     _chart(proposal, release, settings)
@@ -46,9 +46,9 @@ def of_release(release: HelmRelease, settings: Settings, prometheus: str | None)
     secret = list(_secrets(values, prometheus))
     if secret:
         proposal.problems.append(
-            f"release {release.name} has values that may be secrets, which no stack file should have and the program "
-            f"would take away: {', '.join(secret)}. Put them into a Kubernetes Secret, and take them out of the "
-            "release."
+            f"release {release.name} has values that may be secrets, which do not belong in a settings file and which "
+            f"the program would remove: {', '.join(secret)}. Put them into a Kubernetes Secret, and remove them from "
+            "the release."
         )
     elif values:
         proposal.settings[_KEY, "values"] = values
@@ -67,8 +67,8 @@ def _chart(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
         proposal.settings[_KEY, "chart"] = chart.replace(f"-{version}.tgz", f"-{release.version}.tgz")
         return
     proposal.problems.append(
-        f"release {release.name} is of chart {release.version}, and metricsAdapter.chart is of {version}, for which it "
-        f"would be uninstalled and installed anew: set metricsAdapter.chart to one of {release.version}."
+        f"release {release.name} has chart {release.version}, and metricsAdapter.chart has {version}, so it would be "
+        f"uninstalled and installed again: set metricsAdapter.chart to version {release.version}."
     )
 
 
@@ -76,8 +76,8 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
     live: Sequence[Rule] = at(release.values, RULES) or []
     if at(release.values, (*RULES[:-1], "default")):
         proposal.notes.append(
-            f"release {release.name} has the adapter's default rules on, which the program turns off: the metrics of "
-            "those would go."
+            f"release {release.name} has the adapter's default rules on. The program turns them off, which removes "
+            "their metrics."
         )
     preset = _preset(live, settings)
     rule_set = replace(settings.rule_set, preset=preset or settings.metrics_adapter.rules)
@@ -96,11 +96,11 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
             f"the rule{'s' if len(replaced) > 1 else ''} for {', '.join(replaced)} would become the program's own."
         )
     if [*own, *written, *kept] != list(live):
-        proposal.notes.append("the adapter would get other rules, or the same in another order, and start once more.")
+        proposal.notes.append("the adapter would get other rules, or the same rules in another order, and restart.")
 
 
 def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
-    """The program's list that is in the live one."""
+    """The program's list of rules that the live list contains."""
     own = {preset: replace(settings.rule_set, preset=preset).rules() for preset in RULE_PRESETS}
     return next((preset for preset, rules in own.items() if all(rule in live for rule in rules)), None)
 
@@ -117,13 +117,13 @@ def _access(proposal: Proposal, release: HelmRelease, settings: Settings, promet
     url = at(release.values, (*_PROMETHEUS, "url"))
     if prometheus and url and url != prometheus:
         proposal.notes.append(
-            "the adapter reads from another address than that of the cluster's own Prometheus instance, which the "
-            "program would give it."
+            "the adapter reads from another address than the cluster's own Prometheus instance; the program would "
+            "set the address of that instance."
         )
 
 
 def _secrets(values: Any, prometheus: str | None, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Where a value may be a secret, by its name or by what it says."""
+    """Paths of values that may be secrets, by their name or content."""
     if isinstance(values, Mapping):
         for key, value in values.items():
             yield from _secrets(value, prometheus, (*path, str(key)))

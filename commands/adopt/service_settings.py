@@ -45,36 +45,38 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
     if spec["selector"] != {"matchLabels": {"app": service.object_name}}:
         chosen = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
         proposal.problems.append(
-            f"{what} selects its pods by {chosen or 'expressions'}, the program by app={service.object_name}, and a "
-            "selector can't be changed: it would be deleted and made anew. Give the service another name, so that a "
-            "new one is made beside it."
+            f"{what} selects its pods by {chosen or 'expressions'}, the program by app={service.object_name}. A "
+            "selector can't be changed, so the Deployment would be replaced. Give the service another name to create "
+            "a new Deployment beside it."
         )
     pod = spec["template"]["spec"]
     containers = pod["containers"]
     if len(containers) > 1:
         proposal.problems.append(
-            f"{what} has {len(containers)} containers, and the program makes Deployments of one: leave the service out "
-            "of services; an HPA alone goes by components.gpu_autoscaler."
+            f"{what} has {len(containers)} containers, and the program creates Deployments with one: remove the "
+            "service from services. An HPA alone is possible with components.gpu_autoscaler."
         )
         return {}
     [container] = containers
-    env = {one["name"]: one.get("value", "") for one in container.get("env") or [] if "valueFrom" not in one}
+    env = {entry["name"]: entry.get("value", "") for entry in container.get("env") or [] if "valueFrom" not in entry}
     secret = [name for name in env if may_be_secret(name)]
     if secret:
         proposal.problems.append(
-            f"{what} has in its environment what may be secret, which no stack file should have: {', '.join(secret)}. "
-            "Put it into a Kubernetes Secret and name that in envFrom."
+            f"{what} has values in its environment that may be secrets: {', '.join(secret)}. Put them into a "
+            "Kubernetes Secret, and name that in envFrom."
         )
     resources = container.get("resources") or {}
     ports = container.get("ports") or []
-    # What is asked of GPUs is copied into the requests by the API server.
+    # The API server copies GPUs into the requests.
     requests = {name: value for name, value in (resources.get("requests") or {}).items() if name in ("cpu", "memory")}
     values: dict[Key, Any] = {
         ("containerName",): container["name"],
         ("image",): container["image"],
         ("args",): list(container.get("args") or []),
         ("env",): {name: value for name, value in env.items() if name not in secret},
-        ("envFrom",): [one["secretRef"]["name"] for one in container.get("envFrom") or [] if "secretRef" in one],
+        ("envFrom",): [
+            source["secretRef"]["name"] for source in container.get("envFrom") or [] if "secretRef" in source
+        ],
     }
     for name, value in requests.items():
         values[name,] = value
@@ -85,11 +87,13 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
 
 
 def _disruption_budget(service: Service, found: ServiceObjects) -> str:
-    made = f"PodDisruptionBudget {service.namespace}/{service.object_name} would be made"
-    others = ", ".join(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in found.disruption_budgets)
+    made = f"PodDisruptionBudget {service.namespace}/{service.object_name} would be created"
+    others = ", ".join(
+        f"{budget['metadata']['namespace']}/{budget['metadata']['name']}" for budget in found.disruption_budgets
+    )
     if others:
-        return f"{made}, and its pods have {others}: Kubernetes evicts no pod that has two, so delete that first."
-    return f"{made}: whoever drains nodes then takes one of its pods at a time."
+        return f"{made}, but its pods have {others}: Kubernetes can't evict a pod with two, so delete that first."
+    return f"{made}: draining a node then evicts one of its pods at a time."
 
 
 def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
@@ -106,31 +110,33 @@ def _load_balancer(live: Object, proposal: Proposal) -> dict[Key, Any]:
     spec, what = live["spec"], _named(live)
     if spec["type"] != "LoadBalancer":
         proposal.notes.append(
-            f"{what} is of type {spec['type']}, and would become a LoadBalancer, with an address outside."
+            f"{what} has type {spec['type']} and would become a LoadBalancer, with an address outside the cluster."
         )
     if len(spec["ports"]) > 1:
         lost = ", ".join(str(port["port"]) for port in spec["ports"][1:])
         proposal.problems.append(
-            f"{what} has more ports than {spec['ports'][0]['port']}, and would lose {lost}: give those another Service."
+            f"{what} has more ports than {spec['ports'][0]['port']} and would lose {lost}: create another Service "
+            "for those."
         )
     address = (live["metadata"].get("annotations") or {}).get(ADDRESS_TYPE, "internet")
     return {("port",): spec["ports"][0]["port"], ("loadBalancer",): address}
 
 
 def _autoscaler(service: Service, found: list[Object] | Any, proposal: Proposal) -> dict[Key, Any]:
-    live = next((one for one in found if one["metadata"]["name"] == service.autoscaler_name), found[0])
+    live = next((hpa for hpa in found if hpa["metadata"]["name"] == service.autoscaler_name), found[0])
     if len(found) > 1:
-        names = ", ".join(sorted(one["metadata"]["name"] for one in found))
+        names = ", ".join(sorted(hpa["metadata"]["name"] for hpa in found))
         proposal.problems.append(
-            f"Deployment {service.namespace}/{service.object_name} has the HPAs {names}, and with two Kubernetes lets "
-            "none scale: delete all but one."
+            f"Deployment {service.namespace}/{service.object_name} has the HPAs {names}, and Kubernetes does not "
+            "scale with two: delete all but one."
         )
     spec = live["spec"]
-    metrics, others = list(_metrics(spec)), [one["type"] for one in spec.get("metrics") or [] if not _is_average(one)]
+    metrics = list(_metrics(spec))
+    others = [metric["type"] for metric in spec.get("metrics") or [] if _average(metric) is None]
     if others:
         proposal.notes.append(
-            f"{_named(live)} would no longer scale on its metrics of type {', '.join(others)}, for which there is no "
-            "setting."
+            f"{_named(live)} would no longer scale on its metrics of type {', '.join(others)}, which settings can't "
+            "express."
         )
     behavior = in_full(spec.get("behavior"))
     return {
@@ -146,13 +152,9 @@ def _autoscaler(service: Service, found: list[Object] | Any, proposal: Proposal)
     }
 
 
-def _is_average(metric: Mapping[str, Any]) -> bool:
-    return _average(metric) is not None
-
-
 def _average(metric: Mapping[str, Any]) -> str | None:
     pods = metric.get("pods") or {}
-    # As v2beta1 has it, and as v2 does.
+    # The form of v2beta1, then that of v2.
     value = pods.get("targetAverageValue") or (pods.get("target") or {}).get("averageValue")
     return None if value is None else str(value)
 
@@ -171,7 +173,7 @@ def _metrics(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _use(exposed: str) -> dict[str, str]:
-    """The metric of the catalogue that is exposed so, with its aggregation; or the name itself, of a user's rule."""
+    """The catalogue's metric with this exposed name, and its aggregation; or the name itself, for a user's rule."""
     for metric in catalogue().metrics:
         if metric.exposed_as(None) == exposed:
             return {"name": metric.name}

@@ -59,7 +59,7 @@ class Adoption:
 
     before: Seen
     told: str = ""
-    """What `make adopt` printed."""
+    """What `./ackgpu adopt` printed."""
     imported: str = ""
     preview: dict[str, str] = field(default_factory=dict)
     """Operation by type of resource, for what is not the same."""
@@ -215,13 +215,13 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
-    """The README's commands, which are those that `make adopt` prints, one after the other."""
+    """The README's commands, which are those that `./ackgpu adopt` prints, one after the other."""
     adoption = Adoption(seen(rehearsal))
-    adoption.told = run(rehearsal, f"make adopt STACK={REHEARSAL}")
+    adoption.told = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
     assert identities(rehearsal) == adoption.before.identities
     commands = [line.strip() for line in adoption.told.partition("\nNext:\n")[2].splitlines() if line.startswith("  ")]
     adopt, *then = README["Adopting what the guide made"]
-    assert adopt.line == "make adopt STACK=dev"
+    assert adopt.line == "./ackgpu adopt --stack dev"
     assert adopt.keeps(adoption.told)
     assert [one.line.replace("dev", REHEARSAL) for one in then] == commands
     *imports, take_settings, preview, up = commands
@@ -251,12 +251,14 @@ def _note(adoption: Adoption, event: EngineEvent) -> None:
 
 def test_on_an_empty_account_there_is_nothing_to_adopt_and_nothing_is_written(rehearsal: Rehearsal) -> None:
     other = guide_by_hand.node_pool(rehearsal, nodePoolName="cards", instanceTypes=["ecs.gn6v-c8g1.2xlarge"])
-    result = shell(rehearsal, f"make adopt STACK={REHEARSAL}")
+    result = shell(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
     with rehearsal.store.transaction() as cloud:
         del cloud.resources[other]
     assert result.returncode != 0
-    assert "missing  node pool gpu: there is cards (ecs.gn6v-c8g1.2xlarge); set gpuNodePool.name" in result.stdout
-    assert "Nothing of this stack is there yet under the names of its settings" in result.stderr
+    assert (
+        "missing  node pool gpu: the cluster has cards (ecs.gn6v-c8g1.2xlarge); set gpuNodePool.name" in result.stdout
+    )
+    assert "Nothing was found under the names in the settings" in result.stderr
     assert "Traceback" not in result.stderr
     assert f"missing  Deployment {NAMESPACE}/{SERVICE}" in result.stdout
     assert not (rehearsal.layout.checkout / "build" / "adopt").exists()
@@ -295,7 +297,7 @@ def test_what_up_would_change_is_told(adopted: Adoption) -> None:
     assert [line.partition(" would ")[0] for line in told] == [
         f"PodDisruptionBudget {NAMESPACE}/{SERVICE}",
         f"Deployment {NAMESPACE}/{SERVICE}",
-        f"HPA {NAMESPACE}/{HPA} has no behavior, and",
+        f"HPA {NAMESPACE}/{HPA} has no behavior and",
         f"HPA {NAMESPACE}/{HPA}",
     ]
     assert "spec.strategy.rollingUpdate.maxSurge (25% -> 0)" in told[1]
@@ -358,8 +360,8 @@ def test_no_secret_is_in_the_open(rehearsal: Rehearsal, adopted: Adoption) -> No
 
 
 def test_a_second_time_all_is_in_the_stack_already(rehearsal: Rehearsal, adopted: Adoption) -> None:
-    again = run(rehearsal, f"make adopt STACK={REHEARSAL}")
-    assert "All that was found is in the stack already." in again
+    again = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
+    assert "The stack already has all that was found." in again
     assert again.count("in the stack already") == 6
     assert rehearsal.stack_file.read_text() == adopted.text
     assert not (rehearsal.layout.checkout / "build" / "adopt" / REHEARSAL).exists()

@@ -57,12 +57,12 @@ KUBECONFIG = yaml.safe_dump(
 )
 
 
-def test_an_unknown_stack_is_told_with_the_known_ones(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stack_is_reported_with_the_known_ones(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["adopt", "--stack", "prod"]) == 1
     assert capsys.readouterr().err == "Pulumi.prod.yaml: there is no such file: the stacks with a file are dev.\n"
 
 
-def test_a_cluster_that_does_not_answer_is_told_and_files_of_an_earlier_run_are_gone(
+def test_a_cluster_that_does_not_answer_is_reported_and_files_of_an_earlier_run_are_gone(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stale = checkout / "build" / "adopt" / "dev" / "resources.json"
@@ -110,7 +110,7 @@ def test_a_problem_stops_before_anything_is_written(
     assert (checkout / "Pulumi.dev.yaml").read_text() == before
 
 
-def test_a_rule_that_the_program_can_not_keep_is_told_with_what_to_do(
+def test_a_rule_that_the_program_can_not_keep_is_reported_with_what_to_do(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loose = {**RULE, "seriesQuery": '{__name__=~"^queue_.*"}'}
@@ -126,7 +126,7 @@ def test_a_rule_that_the_program_can_not_keep_is_told_with_what_to_do(
     assert [path.name for path in (checkout / "build" / "adopt" / "dev").iterdir()] == ["Pulumi.dev.yaml"]
 
 
-def test_live_values_that_do_not_fit_together_are_told_with_where_to_change_them(
+def test_live_values_that_do_not_fit_together_are_reported_with_where_to_change_them(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = account(kubeconfig=KUBECONFIG, pools=[pool(limits=(1, 6))])
@@ -149,7 +149,7 @@ def test_live_values_that_do_not_fit_together_are_told_with_where_to_change_them
     assert "max: 10" in (checkout / "Pulumi.dev.yaml").read_text()
 
 
-def test_files_and_settings_are_written_and_the_next_commands_told(
+def test_files_and_settings_are_written_and_the_next_commands_reported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ClusterReader, "look", lambda self, now: live_things())
@@ -175,7 +175,7 @@ def test_files_and_settings_are_written_and_the_next_commands_told(
     assert (checkout / "Pulumi.dev.yaml").read_text() == (folder / "Pulumi.dev.yaml").read_text() != before
 
 
-def test_where_only_prometheus_is_there_the_setting_is_told_and_nothing_is_imported(
+def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_imported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
@@ -228,19 +228,19 @@ def test_what_the_stack_has_is_read_from_its_state(tmp_path: Path, monkeypatch: 
     assert owned("dev") == set()
 
 
-def test_a_stack_without_a_state_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_without_a_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_pulumi(tmp_path, monkeypatch, "echo \"error: no stack named 'dev' found\" >&2; exit 255")
     with pytest.raises(AdoptionError, match=r"no stack named 'dev' found\. For a new stack run `pulumi stack init"):
         owned("dev")
 
 
-def test_a_machine_without_pulumi_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_pulumi_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PulumiError, match="pulumi is not on PATH"):
         owned("dev")
 
 
-def test_a_preview_that_fails_is_told_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_that_fails_is_reported_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"steps": [], "diagnostics": [{"severity": "error", "message": "the cluster is gone "}]}
     fake_pulumi(tmp_path, monkeypatch, f"echo '{json.dumps(answer)}'; exit 1")
     with pytest.raises(AdoptionError, match=r"fails:\nthe cluster is gone$"):

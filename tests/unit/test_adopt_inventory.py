@@ -125,14 +125,14 @@ def deployment(**template: Any) -> dict[str, Any]:
     return {"kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": {"containers": [template]}}}}
 
 
-def test_pods_that_would_be_replaced_are_told_with_the_reason() -> None:
+def test_pods_that_would_be_replaced_are_reported_with_the_reason() -> None:
     assert list(effects(deployment(image="a"), deployment(image="a", resources={}))) == []
     [sentence] = effects(deployment(image="a"), deployment(image="b"))
     assert "the pods of Deployment default/bert would be replaced one by one" in sentence
     assert "spec.template.spec.containers[0].image" in sentence
 
 
-def test_each_reason_for_new_pods_is_told_and_no_value_of_the_environment() -> None:
+def test_each_reason_for_new_pods_is_reported_and_no_value_of_the_environment() -> None:
     fields = ("args", "command", "env", "image", "livenessProbe", "ports", "resources")
     [sentence] = effects(deployment(**{one: ["hush"] for one in fields}), deployment())
     assert (
@@ -141,7 +141,7 @@ def test_each_reason_for_new_pods_is_told_and_no_value_of_the_environment() -> N
     )
 
 
-def test_another_way_to_roll_out_is_told_and_another_number_of_pods_is_not() -> None:
+def test_another_way_to_roll_out_is_reported_and_another_number_of_pods_is_not() -> None:
     live, new = deployment(image="a"), deployment(image="a")
     live["spec"].update({"replicas": 3, "strategy": {"type": "Recreate"}})
     rolling = {"maxSurge": 0, "maxUnavailable": 1}
@@ -173,7 +173,7 @@ def served(**scale_down: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("policy", ["Min", "Disabled"])
-def test_another_choice_among_the_policies_of_an_hpa_is_told(policy: str) -> None:
+def test_another_choice_among_the_policies_of_an_hpa_is_reported(policy: str) -> None:
     wanted = hpa(served(stabilizationWindowSeconds=300))
     assert list(effects(hpa(served()), wanted)) == []
     assert list(effects(hpa(served(selectPolicy=policy)), wanted)) == [
@@ -181,9 +181,9 @@ def test_another_choice_among_the_policies_of_an_hpa_is_told(policy: str) -> Non
     ]
 
 
-def test_an_hpa_without_a_behavior_is_told_where_kubernetes_defaults_are_not_the_same() -> None:
+def test_an_hpa_without_a_behavior_is_reported_where_kubernetes_defaults_are_not_the_same() -> None:
     [sentence] = effects(hpa(None), hpa(served(stabilizationWindowSeconds=300)))
-    assert sentence.startswith("HPA default/gpu-hpa has no behavior, and would get Kubernetes' defaults as one")
+    assert sentence.startswith("HPA default/gpu-hpa has no behavior and would get Kubernetes' defaults")
     # v2beta1 has none.
     assert list(effects(hpa(None), hpa(None))) == []
 
@@ -234,7 +234,7 @@ def test_what_was_found_is_imported_with_its_id_under_the_names_of_the_program()
     }
 
 
-def test_a_service_is_told_without_its_address_in_the_cluster() -> None:
+def test_a_service_is_reported_without_its_address_in_the_cluster() -> None:
     _, resources = import_files(plan(), {("Service", "default", "bert-svc"): Thing("default/bert-svc", service_live())})
     service = resources["resources"][1]
     assert service["inputs"]["spec"] == {"type": "LoadBalancer", "ports": [{"port": 80}]}
@@ -243,7 +243,7 @@ def test_a_service_is_told_without_its_address_in_the_cluster() -> None:
     assert service["outputs"]["__inputs"] == service["inputs"]
 
 
-def test_a_release_is_told_with_its_values_and_without_its_secrets() -> None:
+def test_a_release_is_reported_with_its_values_and_without_its_secrets() -> None:
     live = release(prometheus={"prometheusHeader": [{"Authorization": "Basic hush"}]}, version="1.3.1")
     _, resources = import_files(plan(), {(RELEASE, "kube-system", ADAPTER_NAME): Thing("kube-system/x", live)})
     told = json.dumps(resources)

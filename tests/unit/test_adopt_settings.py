@@ -83,7 +83,7 @@ def test_what_the_pool_has_becomes_settings() -> None:
     }
 
 
-def test_the_clusters_own_vswitches_in_another_order_are_no_setting() -> None:
+def test_the_clusters_own_vswitches_in_another_order_are_not_a_setting() -> None:
     assert "vswitchIds" not in changed_pool(pool(limits=(0, 9), vswitch_ids=["vsw-b", "vsw-a"]))
 
 
@@ -91,7 +91,7 @@ def test_a_market_price_is_spot_without_limits() -> None:
     assert changed_pool(pool(limits=(0, 9), spot_strategy="SpotAsPriceGo"))["spot"] == {}
 
 
-def test_a_label_without_a_setting_is_told_and_an_unknown_way_to_share_cards_is_refused() -> None:
+def test_a_label_without_a_setting_is_reported_and_an_unknown_way_to_share_cards_is_refused() -> None:
     [note] = of_pool(pool(labels={"team": "vision"}), OWN_VSWITCHES).notes
     assert "would lose its label team" in note
     [problem] = of_pool(pool(labels={"ack.node.gpu.schedule": "topology"}), OWN_VSWITCHES).problems
@@ -124,7 +124,7 @@ def test_foreign_rules_follow_those_of_the_settings() -> None:
     now = settings(metricsAdapter={"extraRules": [mine]})
     found, notes, _ = changed_release(release([*GUIDES_RULES, RULE]), now)
     assert found["extraRules"] == [mine, RULE]
-    assert notes == ["the adapter would get other rules, or the same in another order, and start once more."]
+    assert notes == ["the adapter would get other rules, or the same rules in another order, and restart."]
 
 
 def test_a_foreign_rule_in_the_settings_is_not_added_again() -> None:
@@ -132,7 +132,7 @@ def test_a_foreign_rule_in_the_settings_is_not_added_again() -> None:
     assert changed_release(release([*GUIDES_RULES, RULE]), now) == ({"adopted": True}, [], [])
 
 
-def test_a_rule_under_a_name_of_the_program_gives_way_and_that_is_told() -> None:
+def test_a_rule_under_a_name_of_the_program_gives_way_and_that_is_reported() -> None:
     other = {**RULE, "name": {"as": "DCGM_CUSTOM_PROCESS_SM_UTIL"}}
     found, notes, _ = changed_release(release([other, RULE]))
     assert (found["extraRules"], "rules" in found) == ([RULE], False)
@@ -172,10 +172,10 @@ def test_a_chart_of_another_version_is_kept_by_its_url_or_refused_as_a_folder() 
     assert found["chart"] == ADAPTER_CHART.replace("1.3.2", "1.3.1")
     now = settings(metricsAdapter={"chart": str(CHECKOUT / "rehearsal" / "chart")})
     *_, [problem] = changed_release(release(version="1.3.1"), now)
-    assert "is of chart 1.3.1, and metricsAdapter.chart is of 1.3.2" in problem
+    assert "has chart 1.3.1, and metricsAdapter.chart has 1.3.2" in problem
 
 
-def test_a_release_that_a_stack_had_is_told() -> None:
+def test_a_release_that_a_stack_had_is_reported() -> None:
     live = release()
     values = {**live.values, "global": {"ackgpu": {"stack": "ackgpu/old"}}}
     found, [note], _ = changed_release(replace(live, values=values))
@@ -186,7 +186,7 @@ def test_a_release_that_a_stack_had_is_told() -> None:
 @pytest.mark.parametrize("status", ["pending-upgrade", "failed"])
 def test_a_release_under_way_is_refused(status: str) -> None:
     *_, [problem] = changed_release(release(status=status))
-    assert f"is {status}: end that first" in problem
+    assert f"is {status}: fix that first" in problem
 
 
 @pytest.mark.parametrize(("value", "kind"), [("Basic abc", "basic"), ("abc", "token")])
@@ -199,7 +199,7 @@ def test_an_authorization_has_to_be_set_first_and_is_not_shown(value: str, kind:
     assert changed_release(live, settings(prometheus={"auth": secret}))[2] == []
 
 
-def test_another_prometheus_is_told_without_its_address() -> None:
+def test_another_prometheus_is_reported_without_its_address() -> None:
     _, [note], _ = changed_release(release(prometheus={"url": "http://elsewhere/other-token"}))
     assert "another address" in note
     assert "token" not in note
@@ -216,9 +216,7 @@ def wanted(of: ServiceObjects, now: Settings | None = None) -> tuple[dict[str, A
     return named, part.notes, part.problems
 
 
-NEW_BUDGET = (
-    "PodDisruptionBudget default/bert would be made: whoever drains nodes then takes one of its pods at a time."
-)
+NEW_BUDGET = "PodDisruptionBudget default/bert would be created: draining a node then evicts one of its pods at a time."
 
 
 def test_the_guides_objects_need_their_names_and_to_be_kept() -> None:
@@ -291,7 +289,7 @@ def test_a_second_container_is_refused() -> None:
     assert "has 2 containers" in problem
 
 
-def test_ports_and_the_kind_of_address_become_settings_and_what_can_not_is_told() -> None:
+def test_ports_and_the_kind_of_address_become_settings_and_what_can_not_is_reported() -> None:
     live = manifests()
     assert live.service
     live.service["metadata"].update(annotations={ADDRESS_TYPE: "intranet"})
@@ -300,7 +298,7 @@ def test_ports_and_the_kind_of_address_become_settings_and_what_can_not_is_told(
     assert (found["port"], found["loadBalancer"]) == (8080, "intranet")
     live.service["spec"].update({"type": "ClusterIP", "ports": [{"port": 80}, {"port": 9000}]})
     _, [_, note], [problem] = wanted(live)
-    assert "is of type ClusterIP, and would become a LoadBalancer" in note
+    assert "has type ClusterIP and would become a LoadBalancer" in note
     assert "would lose 9000" in problem
 
 
@@ -359,12 +357,12 @@ def test_where_the_hpa_says_nothing_of_its_pace_kubernetes_defaults_become_setti
     }
 
 
-def test_a_budget_that_has_the_pods_already_is_told_for_with_two_no_pod_is_evicted() -> None:
+def test_a_budget_that_has_the_pods_already_is_reported_for_with_two_no_pod_is_evicted() -> None:
     budgets = [{"metadata": {"namespace": "default", "name": name}} for name in ("team", "other")]
     _, [note], _ = wanted(manifests(disruption_budgets=budgets))
     assert note == (
-        "PodDisruptionBudget default/bert would be made, and its pods have default/team, default/other: Kubernetes "
-        "evicts no pod that has two, so delete that first."
+        "PodDisruptionBudget default/bert would be created, but its pods have default/team, default/other: Kubernetes "
+        "can't evict a pod with two, so delete that first."
     )
 
 
