@@ -1,4 +1,4 @@
-"""By which of its API server's addresses a cluster is reached."""
+"""API server endpoint to use for a cluster."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _OTHER = {"internet": "intranet", "intranet": "internet"}
 
 @dataclass(frozen=True)
 class ApiEndpoints:
-    """The addresses of a cluster, such as `https://192.0.2.1:6443`; empty: it has none of the kind, or none is told."""
+    """Addresses of a cluster, such as `https://192.0.2.1:6443`; empty: it has none of the kind, or ACK does not say."""
 
     internet: str = ""
     intranet: str = ""
 
     def reached(self, kubeconfig: str, endpoint: str) -> str:
-        """The kubeconfig with the server of an endpoint; unchanged where it has that one, or none at all.
+        """Return the kubeconfig with the server of an endpoint; unchanged where it has that server, or no server.
 
         Args:
             kubeconfig: content; a secret.
@@ -31,23 +31,23 @@ class ApiEndpoints:
         """
         server = getattr(self, endpoint)
         if not server and endpoint == "internet" and not self.intranet:
-            # Of a cluster of another kind ACK tells no addresses, and its kubeconfig leads to the public one.
+            # ACK does not say the addresses of other kinds of cluster; their kubeconfig has the public address.
             return kubeconfig
         if not server:
-            told = f"is {endpoint}, and the cluster's API server has no address there"
             raise pulumi.RunError(
-                f"cluster.apiEndpoint {told}: set it to {_OTHER[endpoint]}, or give it one in the ACK console."
+                f"cluster.apiEndpoint is {endpoint}, and the cluster's API server has no such address: set it to "
+                f"{_OTHER[endpoint]}, or add the address in the ACK console."
             )
         content = _content(kubeconfig)
-        if content is None or all(one["cluster"]["server"] == server for one in content["clusters"]):
+        if content is None or all(entry["cluster"]["server"] == server for entry in content["clusters"]):
             return kubeconfig
-        for one in content["clusters"]:
-            one["cluster"]["server"] = server
+        for entry in content["clusters"]:
+            entry["cluster"]["server"] = server
         return yaml.safe_dump(content, sort_keys=False)
 
 
 def server_of(kubeconfig: str) -> str:
-    """The address that a kubeconfig leads to; empty where it has none, of which its users say more."""
+    """Return the server of a kubeconfig; empty where it has none, which its users report."""
     content = _content(kubeconfig)
     return str(content["clusters"][0]["cluster"]["server"]) if content else ""
 
@@ -55,7 +55,7 @@ def server_of(kubeconfig: str) -> str:
 def _content(kubeconfig: str) -> Mapping[str, Any] | None:
     try:
         content: Mapping[str, Any] = yaml.safe_load(kubeconfig)
-        whole = content["clusters"] and all(one["cluster"]["server"] for one in content["clusters"])
+        whole = content["clusters"] and all(entry["cluster"]["server"] for entry in content["clusters"])
     # A kubeconfig may have any shape.
     except (yaml.YAMLError, RecursionError, TypeError, KeyError, AttributeError):
         return None

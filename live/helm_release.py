@@ -1,4 +1,4 @@
-"""What Helm keeps of a release: the Secret `sh.helm.release.v1.<name>.v<revision>` in the release's namespace.
+"""Helm's record of a release: the Secret `sh.helm.release.v1.<name>.v<revision>` in the release's namespace.
 
 https://helm.sh/docs/topics/advanced/#storage-backends; the record is JSON, gzipped and in base64, and a Secret's data
 is in base64 once more.
@@ -21,7 +21,7 @@ SECRET_TYPE = "helm.sh/release.v1"
 
 
 class HelmReleaseError(Exception):
-    """A Secret that is no record of a release; the message has nothing of its content."""
+    """A Secret is not a record of a release. The message has nothing of its content."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,23 @@ class HelmRelease:
     revision: int
     """1 for the installation."""
     values: Mapping[str, Any] = field(repr=False)
-    """What the user gave beyond the chart's defaults; may have secrets, such as the adapter's Prometheus address."""
+    """The user's values beside the chart's defaults. They may hold secrets, such as the Prometheus address."""
     changed: datetime
-    """When Helm began with this revision."""
+    """When Helm began this revision."""
     manifest: str = field(repr=False)
-    """The objects that it made, as YAML documents in the order of their creation."""
+    """The release's objects, as YAML documents in the order of their creation."""
 
 
 def secret_selector(name: str) -> str:
-    """The label selector of a release's Secrets, one for each revision that Helm still keeps."""
+    """Return the label selector of a release's Secrets, one for each revision that Helm keeps."""
     return f"owner=helm,name={name}"
 
 
 def decode(secret: Mapping[str, Any]) -> HelmRelease:
-    """The release in a Secret as the API server answers it: `data.release`.
+    """Return the release in a Secret, `data.release`, as the API server answers it.
 
     Raises:
-        HelmReleaseError: it has no such data, or data of another form.
+        HelmReleaseError: it does not have such data, or the data has another form.
     """
     try:
         packed = base64.b64decode(base64.b64decode(secret["data"]["release"], validate=True), validate=True)
@@ -72,11 +72,11 @@ def decode(secret: Mapping[str, Any]) -> HelmRelease:
             manifest=str(record["manifest"]),
         )
     except (KeyError, TypeError, ValueError, EOFError, OSError, zlib.error, binascii.Error, RecursionError):
-        raise HelmReleaseError("a Secret of Helm holds no record of a release that can be read") from None
+        raise HelmReleaseError("a Secret of Helm can't be read as a record of a release") from None
 
 
 def latest(secrets: Iterable[Mapping[str, Any]]) -> HelmRelease | None:
-    """The newest revision among a release's Secrets, whatever its status; None where there are none.
+    """Return the newest revision among a release's Secrets, whatever its status; None where there are none.
 
     Raises:
         HelmReleaseError: as `decode`.

@@ -1,4 +1,4 @@
-"""Which rules of a live adapter must outlast an update of it: the adapter is updated before the HPAs that read it."""
+"""Rules that a live adapter keeps through an update, since the adapter is updated before the HPAs that read it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SOURCES = ("pods", "object", "external")
 
 @dataclass(frozen=True)
 class KeptRule:
-    """A rule that the new settings no longer have, and that an HPA still reads."""
+    """A rule that the new settings no longer have and an HPA still reads."""
 
     rule: Rule
     metric: str
-    """Under which it is exposed."""
+    """The name under which it is exposed."""
     readers: Sequence[str]
     """`<namespace>/<name>` of the HPAs."""
 
@@ -28,11 +28,11 @@ class KeptRule:
 def rules_to_keep(
     live_rules: Iterable[Rule], hpas: Iterable[Mapping[str, Any]], new_rules: Iterable[Rule]
 ) -> list[KeptRule]:
-    """The live rules without which an HPA would be blind from the adapter's update to its own.
+    """Return the live rules that an HPA needs between the adapter's update and its own.
 
     Args:
         live_rules: of the release as it is, in the chart's form.
-        hpas: of the whole cluster, in whichever version of the API that has their metrics.
+        hpas: of all namespaces, in any version of the API that has their metrics.
         new_rules: of the release as it will be.
     """
     readers: dict[str, list[str]] = defaultdict(list)
@@ -49,25 +49,25 @@ def rules_to_keep(
 
 
 def with_kept(new_rules: Sequence[Rule], live_rules: Sequence[Rule], kept: Iterable[KeptRule]) -> list[Rule]:
-    """The rules of one run, with each kept one behind the live rules that it comes after.
+    """Return the rules of a run, each kept rule behind the live rules that precede it.
 
-    So an adapter whose rules would only become fewer is left as it is, where any change would restart it.
+    So an adapter that would only lose rules does not change; any change would restart it.
     """
     rules = list(new_rules)
     live_names = [exposed_name(rule) for rule in live_rules]
-    for one in kept:
-        before = set(live_names[: live_names.index(one.metric)])
+    for kept_rule in kept:
+        before = set(live_names[: live_names.index(kept_rule.metric)])
         places = [index for index, rule in enumerate(rules) if exposed_name(rule) in before]
-        rules.insert(places[-1] + 1 if places else 0, one.rule)
+        rules.insert(places[-1] + 1 if places else 0, kept_rule.rule)
     return rules
 
 
 def metrics_read(hpa: Mapping[str, Any]) -> Iterator[str]:
-    """The name of each metric that the HPA may read from the adapter, in any version of its API."""
+    """Yield the name of each metric that the HPA may read from the adapter, in any version of its API."""
     for metric in hpa["spec"].get("metrics") or ():
         for source in _SOURCES:
             own = metric.get(source) or {}
-            # The second as the API up to v2beta1 has it.
+            # metricName is the form of v2beta1 and older.
             name = (own.get("metric") or {}).get("name") or own.get("metricName")
             if name:
                 yield name

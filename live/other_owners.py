@@ -1,4 +1,4 @@
-"""What in a cluster belongs to others and can't be there beside the stack: metrics adapters and autoscalers."""
+"""Find metrics adapters and autoscalers of other owners that conflict with the stack's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, ADAPTER_SE
 from live.cluster_client import Object
 
 METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
-"""API groups that the vendor's chart registers; an HPA reads the first, in whichever version the cluster prefers."""
+"""API groups that the vendor's chart registers. An HPA reads the first, in the version that the cluster prefers."""
 
 STACK_ANNOTATION = "ackgpu/stack"
-"""On each HPA the stack that made it: one that was renamed in the settings is still known as its own."""
+"""On each HPA the stack that made it, so that the stack still knows an HPA that was renamed in its settings."""
 
 _HPA = "HorizontalPodAutoscaler"
 _HELM_RELEASE, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
@@ -28,7 +28,7 @@ class Scaler:
     """`<group>/<version>`."""
     plural: str
     hint: str = ""
-    """What its users can do instead."""
+    """What the user can do instead."""
 
 
 SCALERS = (
@@ -41,7 +41,7 @@ SCALERS = (
         hint=", or let it point at the HPA",
     ),
 )
-"""Kubernetes' own, in the version that each cluster serves; KEDA's and ACK's, which a cluster may not have."""
+"""Kubernetes' own, in the version that each cluster serves, and KEDA's and ACK's, which a cluster may lack."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Scaled:
     renamed: bool = False
     """Whether the Deployment has the service's former name."""
     retained: bool = False
-    """Whether what the stack made for it stays when it is deleted."""
+    """Whether its objects stay when the service is deleted."""
 
 
 def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
-    """A sentence on each other owner of a metrics API.
+    """Yield a sentence on each other owner of a metrics API.
 
     Args:
         registrations: the cluster's APIServices.
@@ -67,7 +67,7 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
     for registration in registrations:
         owner, annotations = owner_of(registration), _annotations(registration["metadata"])
         release = annotations.get(_HELM_RELEASE)
-        # Not each way of an installation leaves Helm's annotation.
+        # Not every way of installing leaves Helm's annotation.
         ours = owner == ADAPTER_SERVICE and release in (None, ADAPTER_NAME)
         if registration["spec"].get("group") in METRICS_GROUPS and not ours:
             by_owner[owner, release, annotations.get(_HELM_NAMESPACE)].append(registration["metadata"]["name"])
@@ -77,55 +77,54 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
         uninstall = f": `helm uninstall {release} -n {namespace}`" if release and namespace else ""
         yield (
             f"{' and '.join(names)} {'belong' if len(names) > 1 else 'belongs'} to {owner}{installed}, and the adapter "
-            f"of this stack, {adapter}, serves the same: a cluster has one adapter for each. Take the other "
-            f"one away{uninstall}; what it left behind goes with `kubectl delete apiservice {' '.join(names)}`."
+            f"of this stack, {adapter}, serves the same API. A cluster can have one adapter for each API. Uninstall "
+            f"the other adapter{uninstall}; `kubectl delete apiservice {' '.join(names)}` deletes what is left of it."
         )
 
 
 def adapter_of_unknown_origin(
     registrations: Iterable[Object], found: Mapping[Scaler, Iterable[Object]], stack: str
 ) -> Iterator[str]:
-    """A sentence where an adapter is there that the stack may not have installed.
+    """Yield a warning where the cluster has an adapter that the stack may not have installed.
 
-    Not each release carries the name of the stack that installed it; the stack's HPAs, which come after it, do.
+    Not every release carries the name of its stack. The stack's HPAs, which are made after the adapter, do.
 
     Args:
         registrations: the cluster's APIServices.
-        found: what the namespaces of the stack have of each kind.
+        found: the objects of each kind in the stack's namespaces.
         stack: the name that the stack writes on its HPAs.
     """
     ours = (
-        stack_of(one["metadata"]) == stack
+        stack_of(autoscaler["metadata"]) == stack
         for scaler, objects in found.items()
         if scaler.kind == _HPA
-        for one in objects
+        for autoscaler in objects
     )
-    registered = [one["metadata"]["name"] for one in registrations if owner_of(one) == ADAPTER_SERVICE]
+    registered = [entry["metadata"]["name"] for entry in registrations if owner_of(entry) == ADAPTER_SERVICE]
     if registered and not any(ours):
         yield (
-            f"{' and '.join(registered)} {'are' if len(registered) > 1 else 'is'} served by {ADAPTER_SERVICE} "
-            "already, and this stack has no HPA yet: where "
-            f"its own earlier `up` did not install that adapter, `up` will stop at the name of the release "
-            f"{ADAPTER_NAME}, which is taken. `make adopt` takes it over as it is; `helm uninstall {ADAPTER_NAME} -n "
-            f"{ADAPTER_NAMESPACE}` makes room for another, and HPAs that read it stand still until `up` has ended."
+            f"{ADAPTER_SERVICE} already serves {' and '.join(registered)}, and this stack has no HPA yet. Unless an "
+            f"earlier `up` of this stack installed that adapter, `up` will fail: the release name {ADAPTER_NAME} is "
+            f"taken. `make adopt` adopts the release as it is. `helm uninstall {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}` "
+            "removes it; HPAs that use it pause until `up` finishes."
         )
 
 
 def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[Object]], stack: str) -> Iterator[str]:
-    """A sentence on each other autoscaler of a Deployment of the stack.
+    """Yield a sentence on each other autoscaler of a Deployment of the stack.
 
     Args:
         scaled: the stack's Deployments.
-        found: what their namespaces have of each kind.
+        found: the objects of each kind in their namespaces.
         stack: the name that the stack writes on its HPAs.
     """
-    by_deployment = {(one.namespace, one.deployment): one for one in scaled}
-    by_autoscaler = {(one.namespace, one.autoscaler): one for one in scaled}
-    told = {
-        one["metadata"]["uid"]
+    by_deployment = {(ours.namespace, ours.deployment): ours for ours in scaled}
+    by_autoscaler = {(ours.namespace, ours.autoscaler): ours for ours in scaled}
+    reported = {
+        autoscaler["metadata"]["uid"]
         for scaler, objects in found.items()
-        for one in objects
-        if scaler.kind != _HPA and "uid" in one["metadata"]
+        for autoscaler in objects
+        if scaler.kind != _HPA and "uid" in autoscaler["metadata"]
     }
     for scaler, objects in found.items():
         for found_object in objects:
@@ -136,17 +135,17 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
                 former = by_deployment.get((namespace, target)) if kind == "Deployment" else None
                 if former and former.retained and former.autoscaler != name:
                     yield (
-                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}, and with "
-                        f"retainOnDelete it would stay beside HPA {namespace}/{former.autoscaler}, so that neither "
-                        "scales: set retainOnDelete to false and run `pulumi up`, then rename the HPA."
+                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With "
+                        f"retainOnDelete it would stay beside HPA {namespace}/{former.autoscaler}, and with two HPAs "
+                        "neither scales. Set retainOnDelete to false and run `pulumi up`, then rename the HPA."
                     )
                 continue
-            # A ScaledObject makes an HPA, and makes it anew when it is deleted.
-            if any(owner.get("uid") in told for owner in metadata.get("ownerReferences") or ()):
+            # A ScaledObject makes an HPA, and recreates it when it is deleted.
+            if any(owner.get("uid") in reported for owner in metadata.get("ownerReferences") or ()):
                 continue
             rival = by_deployment.get((namespace, target)) if kind == "Deployment" else None
             namesake = by_autoscaler.get((namespace, name)) if scaler.kind == _HPA else None
-            # Made by hand as in the guide: `up` takes it over.
+            # Made by hand as in the guide: `up` adopts it.
             if namesake and namesake is rival and maker is None:
                 continue
             of = f" of stack {maker}" if maker else ""
@@ -154,39 +153,41 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
             delete = f"`kubectl delete {scaler.plural} {name} -n {namespace}`"
             if namesake:
                 keep = (
-                    f"; where {maker} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
-                    f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`"
+                    f" If {maker} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
+                    f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`."
                 )
                 yield (
                     f"{scales}, and the HPA of this stack for Deployment {namespace}/{namesake.deployment} has the "
-                    f"same name. Delete the other ({delete}), or give the service another autoscaler.name"
-                    f"{keep if maker else ''}."
+                    f"same name. Delete the other HPA ({delete}), or give the service another autoscaler.name."
+                    f"{keep if maker else ''}"
                 )
             elif rival:
                 yield (
-                    f"{scales}, and so does HPA {namespace}/{rival.autoscaler} of this stack: a Deployment takes one "
-                    f"autoscaler. Delete the other ({delete}){scaler.hint}, or take the service out of services."
+                    f"{scales}, and so does HPA {namespace}/{rival.autoscaler} of this stack. A Deployment can have "
+                    f"one autoscaler. Delete the other ({delete}){scaler.hint}, or remove the service from services."
                 )
 
 
 def unknown_former_names(
     scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[Object]], stack: str
 ) -> Iterator[str]:
-    """A sentence on each renamed service of which the stack has nothing under its former name.
+    """Yield a warning on each renamed service whose former name the stack does not have.
 
     Args:
         scaled: the stack's Deployments.
-        found: what their namespaces have of each kind.
+        found: the objects of each kind in their namespaces.
         stack: the name that the stack writes on its HPAs.
     """
-    own = [one for objects in found.values() for one in objects if stack_of(one["metadata"]) == stack]
-    have = {(one["metadata"]["namespace"], _target(one)[1]) for one in own}
-    for one in scaled:
-        # Where it has none at all, they are all to be made.
-        if one.renamed and own and (one.namespace, one.deployment) not in have:
+    autoscalers = [autoscaler for objects in found.values() for autoscaler in objects]
+    own = [autoscaler for autoscaler in autoscalers if stack_of(autoscaler["metadata"]) == stack]
+    have = {(autoscaler["metadata"]["namespace"], _target(autoscaler)[1]) for autoscaler in own}
+    for service in scaled:
+        # A stack without any HPA makes all of them.
+        if service.renamed and own and (service.namespace, service.deployment) not in have:
             yield (
-                f"formerly is {one.deployment!r}, and this stack has no such service in namespace {one.namespace}: it "
-                "is made anew, and one that the settings no longer name is deleted. Check the former name."
+                f"formerly is {service.deployment!r}, and this stack has no such service in namespace "
+                f"{service.namespace}. The service is created, and a service that the settings no longer have is "
+                "deleted. Check the former name."
             )
 
 
@@ -197,7 +198,7 @@ def owner_of(registration: Object) -> str:
 
 
 def _target(autoscaler: Object) -> tuple[str, str]:
-    """Kind and name; the kind is KEDA's default where there is none."""
+    """Return kind and name; KEDA's default kind where there is none."""
     target = autoscaler["spec"].get("scaleTargetRef")
     if not isinstance(target, Mapping):
         target = {}
@@ -205,7 +206,7 @@ def _target(autoscaler: Object) -> tuple[str, str]:
 
 
 def stack_of(metadata: Object) -> str | None:
-    """The stack that made an HPA, where one did."""
+    """Return the stack that made an HPA; None: no stack did."""
     stack: str | None = _annotations(metadata).get(STACK_ANNOTATION)
     return stack
 

@@ -1,4 +1,4 @@
-"""Who else's services use the platform of a stack."""
+"""Find services of other owners that use the platform of a stack."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from live.other_owners import stack_of
 
 
 def users_of(metrics: Collection[str], autoscalers: Iterable[Mapping[str, Any]], stack: str) -> Iterator[str]:
-    """Each HPA of others that would stand still without the platform, with what it scales.
+    """Yield each HPA of another owner that needs the platform, with what it scales.
 
-    One of another stack counts whatever it reads, for its pods are on the platform's nodes.
+    An HPA of another stack counts whatever it reads, since its pods run on the platform's nodes.
 
     Args:
         metrics: names under which the platform's adapter exposes metrics for pods.
-        autoscalers: HPAs of the whole cluster, in whichever version of the API that has their metrics.
+        autoscalers: HPAs of all namespaces, in any version of the API that has their metrics.
         stack: the name that the platform's own stack writes on its HPAs.
     """
     for autoscaler in autoscalers:

@@ -104,12 +104,12 @@ def test_an_hpa_carries_the_name_of_its_stack() -> None:
 
 
 @pytest.mark.case("F1")
-def test_an_owner_is_told_with_ours_and_what_to_do() -> None:
+def test_names_both_adapters_and_what_to_do() -> None:
     assert list(other_adapters([PROMETHEUS_ADAPTER])) == [
         "v1beta1.custom.metrics.k8s.io belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter), and "
-        "the adapter of this stack, kube-system/ack-alibaba-cloud-metrics-adapter-custom-service, serves the same: a "
-        "cluster has one adapter for each. Take the other one away: `helm uninstall prometheus-adapter -n monitoring`; "
-        "what it left behind goes with `kubectl delete apiservice v1beta1.custom.metrics.k8s.io`."
+        "the adapter of this stack, kube-system/ack-alibaba-cloud-metrics-adapter-custom-service, serves the same API. "
+        "A cluster can have one adapter for each API. Uninstall the other adapter: `helm uninstall prometheus-adapter "
+        "-n monitoring`; `kubectl delete apiservice v1beta1.custom.metrics.k8s.io` deletes what is left of it."
     ]
 
 
@@ -139,12 +139,12 @@ def test_an_owner_is_told_with_ours_and_what_to_do() -> None:
             [registration(CUSTOM, ADAPTER_SERVICE, "by-hand")],
             [
                 f"{CUSTOM} belongs to {ADAPTER_SERVICE} (Helm release by-hand), and the adapter of this stack, Helm "
-                "release ack-alibaba-cloud-metrics-adapter, serves the same"
+                "release ack-alibaba-cloud-metrics-adapter, serves the same API"
             ],
         ),
     ],
 )
-def test_only_another_owner_of_a_metrics_api_is_told(registrations: list[Any], beginnings: list[str]) -> None:
+def test_reports_only_another_owner_of_a_metrics_api(registrations: list[Any], beginnings: list[str]) -> None:
     sentences = list(other_adapters(registrations))
     assert len(sentences) == len(beginnings)
     assert all(sentence.startswith(beginning) for sentence, beginning in zip(sentences, beginnings, strict=True))
@@ -159,7 +159,7 @@ def test_only_another_owner_of_a_metrics_api_is_told(registrations: list[Any], b
         ([], [], False),
     ],
 )
-def test_an_adapter_that_the_stack_may_not_have_installed_is_told(
+def test_warns_about_an_adapter_that_the_stack_may_not_have_installed(
     registrations: list[Any], hpas: list[Any], told: bool
 ) -> None:
     sentences = list(adapter_of_unknown_origin(registrations, {HPA: hpas}, "ackgpu/dev"))
@@ -168,23 +168,23 @@ def test_an_adapter_that_the_stack_may_not_have_installed_is_told(
 
 
 @pytest.mark.parametrize(("installer", "told"), [("ackgpu/unit", False), ("ackgpu/other", True), (None, True)])
-def test_a_release_with_the_stacks_own_name_is_of_no_unknown_origin(
+def test_a_release_with_the_stacks_own_name_is_not_of_unknown_origin(
     installer: str | None, told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with mock.patch.object(LiveAdapter, "installer", installer):
         run_program(config(), Recorder(snapshot=Snapshot([registration(CUSTOM, ADAPTER_SERVICE)])))
-    assert bool([one for one in caplog.messages if "served by" in one]) is told
+    assert bool([one for one in caplog.messages if "already serves" in one]) is told
 
 
 @pytest.mark.parametrize(
     ("retained", "hpa", "told"),
     [(True, "old", True), (False, "old", False), (True, "bert-gpu", False)],
 )
-def test_an_hpa_of_ours_that_would_stay_beside_its_successor_is_told(retained: bool, hpa: str, told: bool) -> None:
+def test_reports_an_own_hpa_that_would_stay_beside_its_successor(retained: bool, hpa: str, told: bool) -> None:
     bert = Scaled("demo", "bert", "bert-gpu", retained=retained)
     sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
     assert bool(sentences) is told
-    assert all("set retainOnDelete to false and run `pulumi up`, then rename the HPA" in one for one in sentences)
+    assert all("Set retainOnDelete to false and run `pulumi up`, then rename the HPA" in one for one in sentences)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_an_hpa_of_ours_that_would_stay_beside_its_successor_is_told(retained: b
         (False, [scaler("other", target="other", stack="ackgpu/dev")], False),
     ],
 )
-def test_a_former_name_that_the_stack_never_had_is_told(renamed: bool, hpas: list[Any], told: bool) -> None:
+def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], told: bool) -> None:
     bert = Scaled("demo", "bert", "bert-gpu", renamed=renamed)
     sentences = list(unknown_former_names([bert], {HPA: hpas}, "ackgpu/dev"))
     assert bool(sentences) is told
@@ -207,11 +207,11 @@ def test_a_former_name_that_the_stack_never_had_is_told(renamed: bool, hpas: lis
 
 
 @pytest.mark.case("C5")
-def test_another_autoscaler_is_told_with_ours_and_what_to_do() -> None:
+def test_names_both_autoscalers_and_what_to_do() -> None:
     assert list(other_autoscalers([BERT], {HPA: [BERT_CPU]}, "ackgpu/dev")) == [
         "HorizontalPodAutoscaler demo/bert-cpu scales Deployment demo/bert, and so does HPA demo/bert-gpu of this "
-        "stack: a Deployment takes one autoscaler. Delete the other (`kubectl delete horizontalpodautoscalers bert-cpu "
-        "-n demo`), or take the service out of services."
+        "stack. A Deployment can have one autoscaler. Delete the other (`kubectl delete horizontalpodautoscalers "
+        "bert-cpu -n demo`), or remove the service from services."
     ]
 
 
@@ -236,7 +236,7 @@ def test_another_autoscaler_is_told_with_ours_and_what_to_do() -> None:
         (CRON_HPA, scaler("nightly", "bert-gpu", kind="HorizontalPodAutoscaler"), False),
     ],
 )
-def test_only_another_autoscaler_of_the_same_deployment_is_told(kind: Any, found: Any, told: bool) -> None:
+def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found: Any, told: bool) -> None:
     sentences = list(other_autoscalers([BERT], {kind: [found]}, "ackgpu/dev"))
     assert [kind.kind in sentence for sentence in sentences] == ([True] if told else [])
     assert all(("let it point at the HPA" in sentence) == (kind is CRON_HPA) for sentence in sentences)
@@ -249,32 +249,32 @@ def test_only_another_autoscaler_of_the_same_deployment_is_told(kind: Any, found
         (
             scaler("bert-gpu", "other"),
             "HorizontalPodAutoscaler demo/bert-gpu scales Deployment demo/other, and the HPA of this stack for "
-            "Deployment demo/bert has the same name. Delete the other (`kubectl delete horizontalpodautoscalers "
+            "Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete horizontalpodautoscalers "
             "bert-gpu -n demo`), or give the service another autoscaler.name.",
         ),
         (
             scaler("bert-gpu", kind="StatefulSet"),
             "HorizontalPodAutoscaler demo/bert-gpu scales StatefulSet demo/bert, and the HPA of this stack for "
-            "Deployment demo/bert has the same name. Delete the other (`kubectl delete horizontalpodautoscalers "
+            "Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete horizontalpodautoscalers "
             "bert-gpu -n demo`), or give the service another autoscaler.name.",
         ),
         (
             scaler("bert-gpu", stack="ackgpu/other"),
             "HorizontalPodAutoscaler demo/bert-gpu of stack ackgpu/other scales Deployment demo/bert, and the HPA of "
-            "this stack for Deployment demo/bert has the same name. Delete the other (`kubectl delete "
-            "horizontalpodautoscalers bert-gpu -n demo`), or give the service another autoscaler.name; where "
+            "this stack for Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete "
+            "horizontalpodautoscalers bert-gpu -n demo`), or give the service another autoscaler.name. If "
             "ackgpu/other is an earlier name of this stack, keep it with `kubectl annotate hpa bert-gpu -n demo "
             "--overwrite ackgpu/stack=ackgpu/dev`.",
         ),
     ],
 )
-def test_an_hpa_of_our_name_that_is_not_ours_is_told(found: dict[str, Any], sentence: str) -> None:
+def test_reports_another_hpa_with_the_name_of_an_own_hpa(found: dict[str, Any], sentence: str) -> None:
     assert list(other_autoscalers([BERT], {HPA: [found]}, "ackgpu/dev")) == [sentence]
 
 
 @pytest.mark.case("C5")
 @pytest.mark.parametrize("owners", [None, [], [{"kind": "Team", "name": "a"}]])
-def test_an_hpa_that_no_scaled_object_made_is_told_whatever_its_owners(owners: Any) -> None:
+def test_reports_an_hpa_that_no_scaled_object_made_whatever_its_owners(owners: Any) -> None:
     found = {**BERT_CPU, "metadata": {**BERT_CPU["metadata"], "ownerReferences": owners}}
     scalers = {HPA: [found], SCALED_OBJECT: [scaler("theirs", "other")]}
     [sentence] = other_autoscalers([BERT], scalers, "ackgpu/dev")
@@ -282,7 +282,7 @@ def test_an_hpa_that_no_scaled_object_made_is_told_whatever_its_owners(owners: A
 
 
 @pytest.mark.case("C5")
-def test_of_a_scaled_object_and_its_hpa_the_first_is_told() -> None:
+def test_reports_a_scaled_object_and_not_the_hpa_that_it_made() -> None:
     keda, made = scaler("bert"), scaler("keda-hpa-bert")
     keda["metadata"]["uid"] = "1"
     made["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "bert", "uid": "1"}]
@@ -326,7 +326,7 @@ def test_a_cluster_without_the_definitions_of_others_passes(caplog: pytest.LogCa
     assert caplog.messages == []
 
 
-def test_what_the_credential_may_not_list_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_warns_about_what_the_credential_may_not_list(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     look({path: (403, {"message": "no"}) for path in (REGISTRATIONS, HPAS)})
     assert caplog.messages == [
@@ -345,7 +345,7 @@ def test_what_the_credential_may_not_list_is_told(caplog: pytest.LogCaptureFixtu
         ("[" * 100_000, "gives an answer that is not a list of Kubernetes objects"),
     ],
 )
-def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
+def test_a_cluster_without_an_answer_stops_up_and_is_a_warning_at_preview(
     answer: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert look({REGISTRATIONS: answer}).of_type("kubernetes:helm.sh/v3:Release")
@@ -374,7 +374,7 @@ def test_a_cluster_that_gives_no_answer_stops_up_and_is_told_at_preview(
         ],
     ],
 )
-def test_a_cluster_that_cannot_be_reached_stops_up_alone(
+def test_a_cluster_that_cannot_be_reached_stops_only_up(
     kubeconfig: str | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running({}) as cluster, socket.socket() as port:
@@ -390,7 +390,7 @@ def test_a_cluster_that_cannot_be_reached_stops_up_alone(
 
 
 @pytest.mark.parametrize("items", [None, ["text"], [{"metadata": {"name": "a"}}], [{"spec": {}}]])
-def test_what_is_no_object_is_passed_over(items: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_ignores_an_item_that_is_not_an_object(items: Any, caplog: pytest.LogCaptureFixture) -> None:
     look({REGISTRATIONS: {"items": items}, HPAS: {"items": items}})
     assert caplog.messages == []
 
@@ -411,7 +411,7 @@ def test_each_namespace_is_asked_with_the_credential() -> None:
         ({}, {"as": "c2VjcmV0"}, "has a kubeconfig with as"),
     ],
 )
-def test_a_kubeconfig_that_the_provider_alone_supports_is_told_and_stops_nothing(
+def test_a_kubeconfig_that_only_the_provider_supports_is_a_warning(
     cluster: dict[str, Any], user: dict[str, Any], part: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     program = run_program(config(), Recorder(kubeconfig=access(cluster, user)))
