@@ -42,6 +42,6 @@ def stack_settings() -> Settings:
     except SettingsError as error:
         heading = f"the configuration of stack {pulumi.get_stack()} cannot be used:"
         raise pulumi.RunError("\n".join([heading, *error.faults])) from None
-    for sentence in warnings(settings, encrypted=encrypted):
+    for sentence in warnings(settings):
         pulumi.log.warn(sentence)
     return settings

@@ -1,4 +1,4 @@
-"""Reads a stack's configuration: all its faults together, or the settings."""
+"""Read a stack's settings: return them, or raise the errors in them together."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from autoscaling.settings.config_values import PROJECT, setting_values, strangers
-from autoscaling.settings.faults import Fault, faults_of, without_faults
-from autoscaling.settings.findings import Finding
-from autoscaling.settings.model_keys import aliases, field_of, within
+from autoscaling.settings.engine_config import PROJECT, setting_values
+from autoscaling.settings.errors import encryption_errors, field_of, model_errors
 from autoscaling.settings.platform_stack import (
     PLATFORM_KEYS,
     foreign_keys,
@@ -19,14 +17,13 @@ from autoscaling.settings.platform_stack import (
     with_stand_ins,
 )
 from autoscaling.settings.prometheus import plain_secrets
-from autoscaling.settings.services import secrets_in_the_environment
-from autoscaling.settings.stack import Settings, findings
+from autoscaling.settings.stack import REMOVED_SETTINGS, Settings, findings
 
 __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 
 
 class SettingsError(Exception):
-    """Every fault of a stack's configuration, one sentence a line."""
+    """The errors in a stack's settings, one sentence a line."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join(faults))
@@ -40,108 +37,68 @@ def parse_config(
     encrypted: Collection[str] | None = None,
     unknown: Collection[str] = (),
 ) -> Settings:
-    """Check a stack's configuration as the engine hands it to a program.
+    """Check a stack's configuration as the engine gives it to a program.
 
     Args:
-        config: key with its namespace to text; maps and lists as JSON.
+        config: keys with their namespaces, and their values as text; maps and lists are JSON.
         project: the namespace of the settings.
         encrypted: as for `parse`.
         unknown: as for `parse`.
 
     Raises:
-        SettingsError: with one sentence for each fault.
+        SettingsError: with one sentence for each error.
     """
-    # Pulumi.yaml gives the engine an empty value for what a stack may leave out.
+    # Pulumi.yaml gives the engine an empty value for each key that a stack may leave out.
     values = {key: value for key, value in setting_values(config, project).items() if not _left_out(key, value)}
-    strange = strangers(config, list(aliases(Settings)), project)
-    unknown = {*unknown, *(meant for meant in strange.values() if meant not in values)}
-    try:
-        settings = parse(values, encrypted=encrypted, unknown=unknown)
-    except SettingsError as error:
-        raise SettingsError([*strange, *error.faults]) from None
-    if strange:
-        raise SettingsError(list(strange))
-    return settings
+    return parse(values, encrypted=encrypted, unknown=unknown)
 
 
 def parse(
     values: Mapping[str, Any], *, encrypted: Collection[str] | None = None, unknown: Collection[str] = ()
 ) -> Settings:
-    """Check a stack's values.
+    """Check a stack's values, first each alone and then together.
 
     Args:
-        values: key to value, keys without the project's namespace, structured values already decoded.
-        encrypted: keys with an encrypted value in them, such as `services`: nothing in them is shown; None: not known.
-        unknown: keys whose values only the engine can read: they are taken for right.
+        values: keys without the project's namespace; maps and lists are decoded.
+        encrypted: encrypted settings, or top-level settings that contain encrypted values; None: not known.
+        unknown: top-level settings that are set elsewhere; nothing that depends on them is checked.
 
     Raises:
-        SettingsError: with one sentence for each fault.
+        SettingsError: with one sentence for each error.
     """
-    faults: list[Fault] = []
-    foreign: list[str] = []
+    if refused := list(encryption_errors(encrypted or (), Settings)):
+        raise SettingsError(refused)
+    sentences: list[str] = []
     if uses_a_platform(values):
-        foreign = list(foreign_keys(values))
-        values, unknown = with_stand_ins(values), {*unknown, *PLATFORM_KEYS}
+        sentences += foreign_keys(values)
+        unknown = {*unknown, *PLATFORM_KEYS}
     try:
-        settings = Settings.model_validate(dict(values))
+        settings = Settings.model_validate(with_stand_ins(values, unknown))
     except ValidationError as error:
-        faults = faults_of(error, encrypted or ())
-        meant = {fault.meant for fault in faults}
-        known = [
-            fault.sentence
-            for fault in faults
-            if not _touches([fault.key], unknown) and not (fault.missing and fault.key in meant)
-        ]
-        try:
-            settings = Settings.model_validate(without_faults(values, faults))
-        except ValidationError:
-            raise SettingsError([*foreign, *known]) from None
-    else:
-        known = []
-    doubtful = [*(fault.key for fault in faults), *unknown]
-    found = [one for one in findings(settings) if one.severity == "error"]
+        sentences += [each.sentence for each in model_errors(error, Settings, REMOVED_SETTINGS)]
+        raise SettingsError(sentences) from None
+    errors = [finding for finding in findings(settings) if finding.severity == "error"]
     if encrypted is not None:
-        found += [*plain_secrets(settings, encrypted), *secrets_in_the_environment(settings, encrypted)]
-    sentences = [*foreign, *known, *(_shown(one, encrypted or ()) for one in found if not _touches(one.keys, doubtful))]
+        errors += plain_secrets(settings, encrypted)
+    sentences += [finding.sentence for finding in errors if not finding.depends_on(unknown)]
     if sentences:
         raise SettingsError(sentences)
     return settings
 
 
-def warnings(settings: Settings, *, encrypted: Collection[str] = (), unknown: Collection[str] = ()) -> list[str]:
-    """What the user should know of settings that can be used, one sentence each.
+def warnings(settings: Settings, *, unknown: Collection[str] = ()) -> list[str]:
+    """Return the warnings about valid settings, one sentence each.
 
     Args:
-        settings: they passed `parse`.
-        encrypted: as for `parse`.
+        settings: from `parse`.
         unknown: as for `parse`.
     """
     if settings.platform:
         unknown = {*unknown, *PLATFORM_KEYS}
-    found = (one for one in findings(settings) if one.severity == "warning")
-    return [_shown(one, encrypted) for one in found if not _touches(one.keys, unknown)]
+    warned = (finding for finding in findings(settings) if finding.severity == "warning")
+    return [finding.sentence for finding in warned if not finding.depends_on(unknown)]
 
 
 def _left_out(key: str, value: Any) -> bool:
     field = field_of(Settings, key)
     return field is not None and is_unset(value) and (field.is_required() or field.default is None)
-
-
-def _touches(keys: Collection[str], others: Collection[str]) -> bool:
-    """Whether something read a value that is among the others, inside one of them, or around it."""
-    return any(within(key, other) or within(other, key) for key in keys for other in others)
-
-
-def _shown(finding: Finding, encrypted: Collection[str]) -> str:
-    """Its sentence, or another one where it rests on a value that is encrypted in the stack's file."""
-    if finding.shows_no_value or not _touches(finding.keys, encrypted):
-        return finding.sentence
-    keys = list(dict.fromkeys(finding.keys))
-    doubt = "may" if finding.severity == "warning" else "do"
-    if len(keys) == 1:
-        wrong = "may be wrong" if finding.severity == "warning" else "can't be used"
-        return f"{keys[0]} {wrong}; why is not shown, since it is encrypted."
-    return (
-        f"{', '.join(keys[:-1])} and {keys[-1]} {doubt} not go together; why is not shown, since one of them is "
-        "encrypted."
-    )

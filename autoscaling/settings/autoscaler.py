@@ -13,8 +13,8 @@ from pydantic import Field
 
 from autoscaling.hpa.behavior import DEFAULT_SCALE_DOWN_WINDOW
 from autoscaling.settings.autoscaler_metrics import MetricTarget
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import Count, Int, Model, Name, duration_seconds
-from autoscaling.settings.findings import Finding
 
 if TYPE_CHECKING:
     from autoscaling.settings.services import Service

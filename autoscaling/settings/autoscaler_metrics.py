@@ -18,8 +18,8 @@ from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RuleS
 from autoscaling.metrics.catalogue import Aggregation, GpuMetric, catalogue
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics
 from autoscaling.quantity import parse_quantity
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import FORM, MEMORY, Amount, Model, Text
-from autoscaling.settings.findings import Finding
 from autoscaling.settings.wording import nearest
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import Amount, Count, InstanceTypeName, Model
-from autoscaling.settings.findings import Finding
 from autoscaling.settings.wording import nearest
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoscaling.ack.card_modes import CARD_MODES
 from autoscaling.ack.instance_types import InstanceType, find_instance_type, gpu_memory_mib
 from autoscaling.quantity import decimal, parse_quantity
-from autoscaling.settings.findings import Finding
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.gpu_node_pool import GpuNodePool
 from autoscaling.settings.services import Service
 

@@ -1,4 +1,4 @@
-"""The checks of a stack's file, as the program makes them, without engine and cloud."""
+"""Check a stack's settings file without Pulumi's engine and without the cloud."""
 
 from __future__ import annotations
 
@@ -6,55 +6,46 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaling.settings import Settings, SettingsError, parse_config, warnings
-from autoscaling.settings.config_values import setting_values
-from autoscaling.settings.model_keys import aliases
-from autoscaling.settings.stack_file import StackFile, read_stack_file
+from autoscaling.settings.engine_config import setting_values
+from autoscaling.settings.errors import aliases
+from autoscaling.settings.stack_file import read_stack_file
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a stack's file sets."""
+    """The settings of a file."""
 
     settings: Settings
-    unknown: frozenset[str]
-    """Keys whose values only the engine can read; the settings have stand-ins for them."""
     warnings: tuple[str, ...]
-    """Each begins as a fault does."""
+    """Each begins with the file and the line."""
+    unknown: frozenset[str] = frozenset()
+    """Settings that an environment may set; the required settings among them have placeholders."""
 
 
 def check_file(path: Path) -> Checked:
-    """Check a stack's file as the program does.
+    """Check a settings file as the program does, and what the engine ignores in it.
 
     Raises:
-        SettingsError: each fault begins with the file and, where it is known, the line.
+        SettingsError: each error begins with the file and, if known, the line.
     """
     stack = read_stack_file(path)
-    told = [_at(stack, fault.line, fault.sentence) for fault in stack.faults]
-    if not stack.readable:
-        raise SettingsError(told)
-    unknown = set(stack.encrypted)
-    if stack.environment:
-        unknown |= set(aliases(Settings)) - set(setting_values(stack.config))
+    if stack.errors:
+        raise SettingsError(stack.errors)
+    unknown = set(aliases(Settings)) - set(setting_values(stack.config)) if stack.environment else set()
     try:
-        settings = parse_config(stack.config, encrypted=stack.encrypted, unknown=unknown | stack.doubtful)
+        settings = parse_config(stack.config, encrypted=stack.encrypted, unknown=unknown)
     except SettingsError as error:
-        raise SettingsError([*told, *(_at(stack, stack.line_of(one), one) for one in error.faults)]) from None
-    if told:
-        raise SettingsError(told)
-    told = [_at(stack, stack.line_of(one), f"warning: {one}") for one in warnings(settings, unknown=unknown)]
-    return Checked(settings, frozenset(unknown), tuple(told))
+        raise SettingsError([stack.at(sentence) for sentence in error.faults]) from None
+    warned = [stack.at(sentence, "warning: ") for sentence in warnings(settings, unknown=unknown)]
+    return Checked(settings, tuple(warned), frozenset(unknown))
 
 
 def summary(checked: Checked) -> str:
-    """What the settings come to."""
+    """Sum up the settings in a line."""
     if checked.unknown:
-        return f"ok, but for what only `pulumi preview` can read: {', '.join(sorted(checked.unknown))}"
+        return f"ok, except for settings that only `pulumi preview` can check: {', '.join(sorted(checked.unknown))}"
     settings = checked.settings
     count = len(settings.services)
     pods = sum(service.autoscaler.max_replicas for service in settings.services)
     where = f"on the platform of {settings.platform}" if settings.platform else f"in {settings.region}"
     return f"ok, {count} service{'' if count == 1 else 's'} of at most {pods} pods {where}"
-
-
-def _at(stack: StackFile, line: int | None, sentence: str) -> str:
-    return f"{stack.name}:{line}: {sentence}" if line else f"{stack.name}: {sentence}"

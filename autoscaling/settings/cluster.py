@@ -11,6 +11,7 @@ from pydantic import Field
 
 from autoscaling.ack.instance_types import find_instance_type
 from autoscaling.ack.versions import KUBERNETES_MINORS
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import (
     Duration,
     Form,
@@ -21,7 +22,6 @@ from autoscaling.settings.field_types import (
     NodeCount,
     VSwitchId,
 )
-from autoscaling.settings.findings import Finding
 
 if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings

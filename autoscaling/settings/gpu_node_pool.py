@@ -13,6 +13,7 @@ from autoscaling.ack.instance_types import find_instance_type, has_gpus
 from autoscaling.ack.placeholders import PLACEHOLDERS_NAMESPACE, placeholder_limits, placeholders_name
 from autoscaling.ack.taints import keeping_off, written
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import (
     Amount,
     Count,
@@ -25,7 +26,6 @@ from autoscaling.settings.field_types import (
     NodeCount,
     VSwitchId,
 )
-from autoscaling.settings.findings import Finding
 from autoscaling.settings.wording import nearest
 
 if TYPE_CHECKING:

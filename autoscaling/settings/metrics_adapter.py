@@ -13,8 +13,8 @@ from autoscaling.metrics.exposed_name import name_of_rule
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics, extra_rule_findings
 from autoscaling.metrics.extra_rules import ExtraRule
 from autoscaling.settings.autoscaler_metrics import MetricUse, why_unusable
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import Duration, Model, Text
-from autoscaling.settings.findings import Finding
 from autoscaling.settings.wording import nearest
 
 if TYPE_CHECKING:
@@ -108,5 +108,4 @@ def _chart_values(settings: Settings) -> Iterator[Finding]:
             f"{_VALUES} sets {'.'.join(path)}, which the program sets itself: remove it"
             f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}.",
             (_VALUES,),
-            shows_no_value=True,
         )

@@ -5,8 +5,7 @@ It sets its services; the platform stack exports the rest, and both together mus
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from autoscaling.settings.stack import Settings
@@ -21,6 +20,13 @@ _EXPORTED: Mapping[str, Any] = {
     "metrics_adapter": {"rules", "labels", "extra_rules", "idle_as_zero", "relist_interval", "expose"},
 }
 """By which services are checked; no secret is among them."""
+
+_STAND_INS: Mapping[str, Any] = {
+    "region": "cn-hangzhou",
+    "cluster": {"id": "c0"},
+    "gpuNodePool": {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "autoscaling": {"max": 1}},
+    "services": [],
+}
 
 
 def is_unset(value: Any) -> bool:
@@ -40,12 +46,10 @@ def foreign_keys(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} is set by the stack that platform names, for all who use it: remove it, or remove platform."
 
 
-def with_stand_ins(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, with the models' examples for what the platform stack sets and the models require."""
-    fields = Settings.model_fields.values()
-    examples = {str(one.alias): one.examples[0] for one in fields if one.is_required() and one.examples}
-    own = {key: value for key, value in values.items() if key not in PLATFORM_KEYS}
-    return own | {key: copy.deepcopy(examples[key]) for key in PLATFORM_KEYS if key in examples}
+def with_stand_ins(values: Mapping[str, Any], unknown: Collection[str]) -> dict[str, Any]:
+    """Return the values with placeholders for unknown settings that the models require."""
+    known = {key: value for key, value in values.items() if key not in unknown}
+    return known | {key: value for key, value in _STAND_INS.items() if key in unknown}
 
 
 def exported_settings(settings: Settings) -> dict[str, Any]:

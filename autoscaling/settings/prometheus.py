@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, SecretStr
 
+from autoscaling.settings.errors import Finding, within
 from autoscaling.settings.field_types import Form, Model, Text
-from autoscaling.settings.findings import Finding
-from autoscaling.settings.model_keys import within
 
 if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings
@@ -73,7 +72,6 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 f"{_KEY}.{name} is missing, which {_KEY}.type {auth.type} needs: `{_command(name)}`.",
                 (f"{_KEY}.{name}", f"{_KEY}.type"),
-                shows_no_value=True,
             )
     for name in given:
         if name not in takes:
@@ -81,7 +79,6 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 f"{_KEY}.{name} is set, and {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
                 (f"{_KEY}.{name}", f"{_KEY}.type"),
-                shows_no_value=True,
             )
 
 
@@ -97,7 +94,6 @@ def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Fi
             yield Finding(
                 f"{_KEY}.{name} is in plain text in the stack's file: remove it there, and `{_command(name)}`.",
                 (f"{_KEY}.{name}",),
-                shows_no_value=True,
             )
 
 

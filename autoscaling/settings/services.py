@@ -6,12 +6,13 @@ What they ask of the node pool is in `capacity`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from autoscaling.settings.autoscaler import Autoscaler
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import (
     DATE_TEXT,
     MEMORY,
@@ -25,8 +26,6 @@ from autoscaling.settings.field_types import (
     UrlPath,
     duration_seconds,
 )
-from autoscaling.settings.findings import Finding
-from autoscaling.settings.model_keys import within
 
 if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings
@@ -178,26 +177,6 @@ def service_findings(settings: Settings) -> Iterator[Finding]:
                 (f"{key}.runAsNonRoot", f"{key}.containerPort"),
                 "warning",
             )
-
-
-def secrets_in_the_environment(settings: Settings, encrypted: Collection[str]) -> Iterator[Finding]:
-    """Every encrypted value that would be plain text in the cluster.
-
-    Args:
-        settings: of the stack.
-        encrypted: keys with an encrypted value in them.
-    """
-    for index, service in enumerate(settings.services):
-        keys = {f"services[{index}].env.{name}": "env" for name in service.env}
-        keys |= {f"services[{index}].args[{position}]": "args" for position in range(len(service.args))}
-        for key, where in keys.items():
-            if any(within(key, one) for one in encrypted):
-                yield Finding(
-                    f"{key} is encrypted, and what is in {where} is plain text in the cluster: put it into a "
-                    f"Kubernetes Secret, and the name of that into services[{index}].envFrom.",
-                    # However little is known of the value, it must not stand there.
-                    (),
-                )
 
 
 def _unique_names(settings: Settings) -> Iterator[Finding]:

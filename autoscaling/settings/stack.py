@@ -20,8 +20,8 @@ from autoscaling.settings.autoscaler_metrics import metric_findings
 from autoscaling.settings.budget import Budget, budget_findings
 from autoscaling.settings.capacity import capacity_findings
 from autoscaling.settings.cluster import Cluster, cluster_findings
+from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import Duration, Form, Model, Text
-from autoscaling.settings.findings import Finding
 from autoscaling.settings.gpu_node_pool import GpuNodePool, pool_findings
 from autoscaling.settings.metrics_adapter import MetricsAdapter, adapter_findings
 from autoscaling.settings.prometheus import Prometheus, prometheus_findings

@@ -1,142 +1,251 @@
-"""A stack's file `Pulumi.<stack>.yaml`: what the engine hands to the program of it, and what it passes over."""
+"""A stack's settings file `Pulumi.<stack>.yaml`, read as Pulumi's engine reads it, with lines."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoscaling.settings import engine_yaml
-from autoscaling.settings.config_values import PROJECT, engine_text
-from autoscaling.settings.engine_yaml import Fault
-from autoscaling.settings.model_keys import key_of, within
-from autoscaling.settings.wording import nearest
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, StringMark
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from autoscaling.settings.engine_config import OCTAL, PROJECT, engine_text, full_key, number, plain_text
+from autoscaling.settings.errors import Location, aliases, key_of
+from autoscaling.settings.stack import Settings
+from autoscaling.settings.wording import near_one, nearest
 
 TOP_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
-"""What the engine reads of a stack's file."""
+"""The keys of a settings file that the engine reads."""
 
 _ENCRYPTED = "(encrypted)"
+_STANDARD = "tag:yaml.org,2002:"
+_TEXT_KEYS: tuple[Location, ...] = ((), ("config",))
+"""The engine refuses other keys in these maps; further down it turns them into text."""
+_SAME_PROJECT = 0.8
+"""Similarity from which another namespace is a misspelt name of this project."""
+
+
+class SettingsFileError(Exception):
+    """The file can't be read as YAML."""
+
+    def __init__(self, sentence: str, line: int | None = None) -> None:
+        super().__init__(sentence)
+        self.line = line
+
+
+@dataclass
+class Document:
+    """A file's content in YAML."""
+
+    value: Any = None
+    lines: dict[Location, int] = field(default_factory=dict)
+    """The line of each key or entry."""
+    octals: dict[int, str] = field(default_factory=dict)
+    """Line to sentence for each number that a leading zero makes octal."""
 
 
 @dataclass
 class StackFile:
-    """What stands in a file."""
+    """The content of a settings file."""
 
     name: str
     config: dict[str, str] = field(default_factory=dict)
-    """Each key, with its namespace, as the engine hands it to the program."""
+    """Each key, with its namespace, as the engine gives it to the program."""
     encrypted: set[str] = field(default_factory=set)
-    """Settings whose values are secrets, which only the engine can read."""
+    """Encrypted settings; `config` has placeholders for them."""
     environment: bool = False
-    """Whether an environment of Pulumi Cloud adds values to those of the file."""
+    """Whether an environment of Pulumi Cloud adds values."""
     lines: dict[str, int] = field(default_factory=dict)
-    """Where each setting stands."""
-    faults: list[Fault] = field(default_factory=list)
-    """What the engine refuses, or passes over in silence."""
-    doubtful: set[str] = field(default_factory=set)
-    """Settings that the faults leave in doubt."""
-    readable: bool = False
-    """Whether there are keys and values at all."""
+    """The line of each setting."""
+    errors: list[str] = field(default_factory=list)
+    """What the engine refuses, ignores, or reads in a surprising way."""
 
-    def encrypted_in(self, key: str) -> list[str]:
-        """The encrypted settings among those of a key."""
-        return sorted(one for one in self.encrypted if within(one, key))
-
-    def line_of(self, sentence: str) -> int | None:
-        """The line of the setting with which a sentence begins, or of what is around it."""
+    def at(self, sentence: str, label: str = "") -> str:
+        """Begin a sentence about a setting with the file, the line and a label."""
         key = sentence.split(" ", 1)[0].removesuffix(":")
         while key and key not in self.lines:
             key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
-        return self.lines.get(key)
+        return self.located(f"{label}{sentence}", self.lines.get(key))
+
+    def located(self, sentence: str, line: int | None) -> str:
+        """Begin a sentence with the file and a line."""
+        return f"{self.name}:{line}: {sentence}" if line else f"{self.name}: {sentence}"
+
+    def refuse(self, sentence: str, line: int | None = None) -> None:
+        """Add an error."""
+        self.errors.append(self.located(sentence, line))
 
 
 def read_stack_file(path: Path) -> StackFile:
-    """Read a file; what is wrong with it is among its faults."""
+    """Read a file; it is complete only if it has no errors."""
     stack = StackFile(path.name)
     try:
-        text = path.read_text("utf-8-sig")
+        _read(stack, load(path.read_text("utf-8-sig")))
+    except SettingsFileError as error:
+        stack.refuse(str(error), error.line)
     except FileNotFoundError:
-        stacks = sorted(one.name.split(".", 1)[1].removesuffix(".yaml") for one in path.parent.glob("Pulumi.*.yaml"))
-        stacks_there = f"the stacks with a file are {', '.join(stacks)}" if stacks else "no stack has one"
-        stack.faults.append(Fault(f"there is no such file: {stacks_there}."))
+        stacks = ", ".join(sorted(file.name.split(".")[1] for file in path.parent.glob("Pulumi.*.yaml")))
+        stack.refuse(f"no such file; {f'stacks with a file: {stacks}' if stacks else 'no stack has a file'}.")
     except UnicodeDecodeError:
-        stack.faults.append(Fault("this is no text in UTF-8: save it as such."))
+        stack.refuse("not UTF-8: save the file as UTF-8.")
     except OSError as error:
-        stack.faults.append(Fault(f"it can't be read ({error.strerror})."))
-    else:
-        document = engine_yaml.load(text)
-        stack.faults += document.faults
-        stack.readable = document.readable and _read(stack, document)
+        stack.refuse(f"can't be read ({error.strerror}).")
     return stack
 
 
-def _read(stack: StackFile, document: engine_yaml.Document) -> bool:
-    """Fill the stack; whether it has a configuration."""
+def load(text: str) -> Document:
+    """Read YAML as the engine does.
+
+    Raises:
+        SettingsFileError: it is not valid.
+    """
+    document = Document()
+    try:
+        node = YAML(typ="safe", pure=True).compose(text)
+        document.value = _value(node, (), document) if node else None
+    except MarkedYAMLError as error:
+        raise _syntax_error(error) from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise SettingsFileError(f"the character U+{error.character:04X} is not allowed: remove it.", line) from None
+    except RecursionError:
+        raise SettingsFileError("maps or lists are nested too deep, or an alias contains itself.") from None
+    return document
+
+
+def _value(node: Node, path: Location, document: Document) -> Any:
+    document.lines.setdefault(path, _line(node.start_mark))
+    if isinstance(node, MappingNode):
+        return _map(node, path, document)
+    if isinstance(node, SequenceNode):
+        return [_value(item, (*path, index), document) for index, item in enumerate(node.value)]
+    return _scalar(node, document) if isinstance(node, ScalarNode) else None
+
+
+def _map(node: MappingNode, path: Location, document: Document) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    merged: list[Node] = []
+    for key_node, value_node in node.value:
+        line = _line(key_node.start_mark)
+        if key_node.tag == f"{_STANDARD}merge":
+            merged += value_node.value if isinstance(value_node, SequenceNode) else [value_node]
+            continue
+        key = _key(key_node, path, document)
+        if key in result:
+            first = document.lines[*path, key]
+            raise SettingsFileError(f"{key} is set twice, first in line {first}: remove one of the two.", line)
+        document.lines[*path, key] = line
+        result[key] = _value(value_node, (*path, key), document)
+    for other in merged:
+        if not isinstance(other, MappingNode):
+            raise SettingsFileError("`<<` merges maps, and this is not a map: remove it.", _line(other.start_mark))
+        result = {**_map(other, path, document), **result}
+    return result
+
+
+def _key(node: Node, path: Location, document: Document) -> str:
+    line = _line(node.start_mark)
+    if not isinstance(node, ScalarNode):
+        raise SettingsFileError("a key is text, not a list or a map: remove the `?`, `[` or `{` before it.", line)
+    key = _scalar(node, document)
+    if not isinstance(key, str) and path in _TEXT_KEYS:
+        raise SettingsFileError(f"the key {node.value} is not text: write it in quotes, or remove it.", line)
+    return "<nil>" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _scalar(node: ScalarNode, document: Document) -> Any:
+    text, kind = node.value, str(node.tag).removeprefix(_STANDARD)
+    if kind in ("int", "float"):
+        digits, value = text.replace("_", ""), number(text)
+        if OCTAL.fullmatch(digits) and value != (meant := int(digits)):
+            document.octals[_line(node.start_mark)] = (
+                f"{text} means {value}, because a number that starts with 0 is octal: write {value}, or {meant} if you "
+                "meant that."
+            )
+        return value
+    if kind == "bool":
+        return text.lower() == "true"
+    if kind == "null":
+        return None
+    if kind not in ("str", "timestamp", "value", "merge"):
+        raise SettingsFileError(f"the tag {node.tag} has no meaning here: remove it.", _line(node.start_mark))
+    return text if node.style else plain_text(text)
+
+
+def _line(mark: StringMark) -> int:
+    return int(mark.line) + 1
+
+
+def _syntax_error(error: MarkedYAMLError) -> SettingsFileError:
+    line = _line(error.problem_mark)
+    if "'\\t'" in error.problem:
+        return SettingsFileError("a tab is used where YAML allows only spaces: indent with spaces.", line)
+    if "another document" in error.problem:
+        return SettingsFileError("a second document begins here, and the engine ignores it: remove the `---`.", line)
+    begin = _line(error.context_mark) if error.context else line
+    if begin == line:
+        return SettingsFileError(f"not valid YAML: {error.problem}.", line)
+    # The end of the file may be the first sign of what was not closed.
+    return SettingsFileError(f"not valid YAML: {error.context}, {error.problem} in line {line}.", begin)
+
+
+def _read(stack: StackFile, document: Document) -> None:
     top = {} if document.value is None else document.value
     if not isinstance(top, dict):
-        stack.faults.append(Fault("a map is expected, with the key config.", document.lines[()]))
-        return False
-    misplaced = list(_top_keys(top, document.lines))
-    stack.faults += misplaced
+        raise SettingsFileError("a map is expected, with the key config.", document.lines[()])
+    _refuse_unknown_top_keys(stack, top, document.lines)
+    for octal_line, sentence in document.octals.items():
+        stack.refuse(sentence, octal_line)
     stack.environment = top.get("environment") is not None
-    config, line = top.get("config"), document.lines.get(("config",))
-    if isinstance(config, dict) or (config is None and stack.environment):
-        for key, value in (config or {}).items():
+    config = top.get("config")
+    line = document.lines.get(("config",))
+    if isinstance(config, dict):
+        for key, value in config.items():
             _read_key(stack, document, key, value)
-        return True
-    if config is not None or not misplaced:
-        what = "is missing" if config is None else "is no map"
-        stack.faults.append(Fault(f"config {what}: set it, with keys such as {PROJECT}:region.", line))
-    return False
+    elif config is not None:
+        stack.refuse(f"config is not a map: set keys in it, such as {PROJECT}:region.", line)
+    elif not stack.errors and not stack.environment:
+        stack.refuse(f"config is missing: set it, with keys such as {PROJECT}:region.", line)
 
 
-def _top_keys(top: Mapping[str, Any], lines: Mapping[engine_yaml.Path, int]) -> Iterator[Fault]:
+def _refuse_unknown_top_keys(stack: StackFile, top: Mapping[str, Any], lines: Mapping[Location, int]) -> None:
     for key in top:
-        if key in TOP_KEYS:
-            continue
         if ":" in key:
-            reason = "stands beside config, where the engine passes over it: move it into config."
-        else:
-            reason = f"is no key of a stack's file, and the engine passes over it: {nearest(key, TOP_KEYS)}"
-        yield Fault(f"{key} {reason}", lines[key,])
+            stack.refuse(f"{key} is outside config, where the engine ignores it: move it into config.", lines[key,])
+        elif key not in TOP_KEYS:
+            instead = nearest(key, TOP_KEYS)
+            stack.refuse(f"{key} is not a key of a settings file, and the engine ignores it: {instead}", lines[key,])
 
 
-def _read_key(stack: StackFile, document: engine_yaml.Document, key: str, value: Any) -> None:
-    line = document.lines["config", key]
-    full = _namespaced(key)
+def _read_key(stack: StackFile, document: Document, key: str, value: Any) -> None:
+    line, full = document.lines["config", key], full_key(key)
     if full is None:
-        stack.faults.append(Fault(f"{key} is no key: write <namespace>:<name>, such as {PROJECT}:region.", line))
+        stack.refuse(f"{key} is not a key: write <namespace>:<name>, such as {PROJECT}:region.", line)
         return
     if full in stack.config:
-        # The engine takes one of the two, and not always the same.
-        stack.faults.append(Fault(f"{key} is {full}, which is set already: remove one of the two.", line))
-        stack.doubtful.add(full.removeprefix(f"{PROJECT}:"))
+        # The engine takes either of the two.
+        stack.refuse(f"{key} means {full}, which is set already: remove one of the two.", line)
         return
-    own = full.startswith(f"{PROJECT}:")
-    name = full.removeprefix(f"{PROJECT}:")
-    stack.config[full] = engine_text(_decrypted(value, (name,), stack.encrypted) if own else value)
-    stack.lines[full] = line
-    if own:
-        for path, at in document.lines.items():
-            if path[:2] == ("config", key):
-                stack.lines[key_of((name, *path[2:]))] = at
-        stack.doubtful |= {
-            key_of((name, *fault.path[2:])) for fault in document.faults if fault.path[:2] == ("config", key)
-        }
+    namespace, name = full.split(":")
+    if namespace == PROJECT:
+        stack.config[full] = engine_text(_decrypted(value, (name,), stack.encrypted))
+        # The lines of aliased content are those of the anchor.
+        inner = {key_of((name, *path[2:])): at for path, at in document.lines.items() if path[:2] == ("config", key)}
+        stack.lines.update(inner)
+        return
+    stack.config[full] = engine_text(value)
+    if difflib.get_close_matches(namespace.lower(), [PROJECT], cutoff=_SAME_PROJECT):
+        meant = f"{PROJECT}:{near_one(name, aliases(Settings)) or name}"
+        stack.refuse(f"{key} belongs to another project and has no effect here: did you mean {meant}?", line)
 
 
-def _namespaced(key: str) -> str | None:
-    """As the engine has it: a key without a namespace is the project's."""
-    parts = key.split(":")
-    if len(parts) == 3 and parts[1] == "config":
-        parts.pop(1)
-    return f"{PROJECT}:{key}" if len(parts) == 1 else ":".join(parts) if len(parts) == 2 else None
-
-
-def _decrypted(value: Any, path: engine_yaml.Path, encrypted: set[str]) -> Any:
-    """The value with a stand-in for each secret."""
+def _decrypted(value: Any, path: Location, encrypted: set[str]) -> Any:
+    """Return the value with a placeholder for each encrypted value."""
     if isinstance(value, list):
         return [_decrypted(item, (*path, index), encrypted) for index, item in enumerate(value)]
     if not isinstance(value, dict):

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.util import load_yaml_guess_indent
 
 from autoscaling.settings import Settings
-from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.engine_config import PROJECT
 
 Key = tuple[str | int, ...]
 """Where a setting stands: `("services", 0, "port")`."""

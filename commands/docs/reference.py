@@ -16,8 +16,8 @@ from autoscaling.ack.card_modes import CARD_MODES
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.metrics.catalogue import GpuMetric, catalogue
 from autoscaling.settings import Settings
-from autoscaling.settings.config_values import PROJECT
-from autoscaling.settings.model_keys import aliases, alternatives, models
+from autoscaling.settings.engine_config import PROJECT
+from autoscaling.settings.errors import aliases, models, place
 from autoscaling.settings.wording import limits
 from commands import CHECKOUT
 from commands.docs.stack_schema import STACK_SCHEMA, stack_schema_text
@@ -118,7 +118,7 @@ def _allowed(field: FieldInfo) -> str:
         return ", ".join(f"`{choice}`" for choice in ordered) if len(choices) <= _LONGEST_LIST else ""
     if bool in kinds:
         return "`true`, `false`"
-    metadata = [one for each in alternatives(field.annotation, field.metadata) for one in each.metadata]
+    metadata = place(field.annotation, field.metadata).metadata
     return limits(metadata).removeprefix("from ").removeprefix("of ") if kinds & {int, Decimal} else ""
 
 

@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from autoscaling.settings import Settings
-from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.engine_config import PROJECT
 from autoscaling.settings.field_types import MEMORY
 from autoscaling.settings.platform_stack import PLATFORM_KEYS
 from commands import CHECKOUT
@@ -26,10 +26,9 @@ _ENCRYPTED = {
     "additionalProperties": False,
 }
 _REFERENCE = {"$ref": "#/$defs/Encrypted"}
-_SCALARS = {"string", "integer", "number", "boolean"}
 _CONSTRAINTS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _NOTES = ("title", "examples", "decimal_places", "max_digits")
-"""What says nothing to an editor; the examples are stand-ins for wrong values."""
+"""What says nothing to an editor."""
 
 
 STACK_SCHEMA = CHECKOUT / "autoscaling" / "settings" / "stack.schema.json"
@@ -43,6 +42,8 @@ def stack_schema_text() -> str:
 def stack_schema() -> dict[str, Any]:
     """The schema, in draft 7, which editors know best."""
     model = _converted(Settings.model_json_schema(schema_generator=_Generator))
+    # The other credentials must be encrypted.
+    model["$defs"]["PrometheusAuth"]["properties"]["accessKeyId"]["anyOf"].append(_REFERENCE)
     settings: dict[str, Any] = model["properties"]
     required: list[str] = model["required"]
     has_own_platform = {"allOf": [_has(key) for key in required]}
@@ -51,7 +52,7 @@ def stack_schema() -> dict[str, Any]:
     config = {
         "type": "object",
         "description": f"The stack's configuration. The settings of this program begin with {PROJECT}:.",
-        "properties": {f"{PROJECT}:{key}": _or_encrypted(schema) for key, schema in settings.items()},
+        "properties": {f"{PROJECT}:{key}": schema for key, schema in settings.items()},
         "patternProperties": {
             # The engine takes a key without a namespace for the project's.
             **{f"^{key}$": {"$ref": f"#/properties/config/properties/{PROJECT}:{key}"} for key in settings},
@@ -92,36 +93,24 @@ def _has(key: str) -> dict[str, Any]:
 
 
 def _converted(schema: Any) -> Any:
-    """The library's schema without its notes, in the standard's names, and with a secret for each scalar."""
+    """Return Pydantic's schema without its notes, in the standard's names."""
     if not isinstance(schema, Mapping):
         return schema
     if schema.get("writeOnly"):
-        # It must not stand there in plain text.
-        return {**{key: value for key, value in schema.items() if key == "description"}, "anyOf": [_REFERENCE]}
+        # A secret must not be in plain text.
+        return _REFERENCE
     result: dict[str, Any] = {
         str(_CONSTRAINTS.get(key, key)): value for key, value in schema.items() if key not in _NOTES
     }
     for key, value in result.items():
         if key in ("properties", "patternProperties", "$defs"):
-            result[key] = {name: _converted(one) for name, one in value.items()}
+            result[key] = {name: _converted(inner) for name, inner in value.items()}
         elif key in ("items", "additionalProperties"):
             result[key] = _converted(value)
         elif key in ("anyOf", "oneOf"):
-            several = [_converted(one) for one in value]
-            flat = [inner for one in several for inner in (one["anyOf"] if set(one) == {"anyOf"} else [one])]
-            result[key] = [one for index, one in enumerate(flat) if one not in flat[:index]]
+            result[key] = [_converted(alternative) for alternative in value]
         elif key == "description":
             result[key] = " ".join(value.split())
     if "patternProperties" in result:
         result["additionalProperties"] = False
-    types = result.get("type", [])
-    scalar = _SCALARS & {types} if isinstance(types, str) else _SCALARS & set(types)
-    return _or_encrypted(result) if scalar else result
-
-
-def _or_encrypted(schema: dict[str, Any]) -> dict[str, Any]:
-    if _REFERENCE in schema.get("anyOf", []):
-        return schema
-    about = {key: value for key, value in schema.items() if key in ("description", "default")}
-    rest = {key: value for key, value in schema.items() if key not in about}
-    return {**about, "anyOf": [rest, _REFERENCE]}
+    return result

@@ -1,4 +1,4 @@
-"""Stack files as the real engine reads them: right ones come to the program as to the check, wrong ones are told."""
+"""Settings files as the real engine reads them: its values are those of the check, and it refuses what is invalid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tests.engine.conftest import Rehearsal
 from tests.wrong_settings import FOLDER, wrong_file
 
 NAMES = (
-    "key_of_another_project",
     "type_date_for_text",
     "rule_label_without_a_kind",
     "secret_in_plain_text",

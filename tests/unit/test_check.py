@@ -14,7 +14,8 @@ import yaml
 
 from autoscaling.settings import SettingsError
 from autoscaling.settings.checked_file import check_file, summary
-from autoscaling.settings.config_values import PROJECT
+from autoscaling.settings.engine_config import PROJECT
+from autoscaling.settings.errors import key_of
 from commands import command_line
 from tests.unit.test_settings import FULL, leaves
 from tests.wrong_settings import FOLDER, wrong_file
@@ -68,46 +69,54 @@ def test_a_new_users_file_says_what_to_fill_in_and_where(capsys: pytest.CaptureF
 
 def test_a_stack_without_a_file_is_told_which_have_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["check", "--stack", "prod"]) == 1
-    message = "Pulumi.prod.yaml: there is no such file: the stacks with a file are dev, rehearsal.\n"
+    message = "Pulumi.prod.yaml: no such file; stacks with a file: dev, rehearsal.\n"
     assert capsys.readouterr().err == message
 
 
 def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_bytes("config: # été".encode("latin-1"))
-    assert told(path) == ["Pulumi.unit.yaml: this is no text in UTF-8: save it as such."]
+    assert told(path) == ["Pulumi.unit.yaml: not UTF-8: save the file as UTF-8."]
     path.unlink()
     path.mkdir()
-    assert told(path) == ["Pulumi.unit.yaml: it can't be read (Is a directory)."]
+    assert told(path) == ["Pulumi.unit.yaml: can't be read (Is a directory)."]
 
 
-def test_all_faults_of_a_file_are_told_whatever_finds_them(tmp_path: Path) -> None:
+def test_errors_are_reported_together_first_of_the_file_then_of_values_then_between_them(tmp_path: Path) -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
-    changes = {
-        "region: cn": "region: cm",
-        "max: 10}": "max: 9}",
-        "config:": "confg: 1\nconfig:\n  ackpu:a: b",
-    }
-    for right, wrong in changes.items():
-        assert right in text
-        text = text.replace(right, wrong, 1)
-    path = written(tmp_path, text)
-    sentences = [fault.split(": ", 1)[1] for fault in told(path)]
-    assert [sentence.split(" ")[0] for sentence in sentences] == ["confg", "ackpu:a", "region", "services"]
+    rounds = [
+        ({"config:": "confg: 1\nconfig:\n  ackpu:a: b"}, ["confg", "ackpu:a"]),
+        ({"region: cn": "region: cm", "image: ": "image: 7 #"}, ["region", "services[0].image"]),
+        (
+            {"max: 10}": "max: 9}", "minReplicas: 1": "minReplicas: 11"},
+            ["services", "services[0].autoscaler.minReplicas"],
+        ),
+    ]
+    for changes, begins in reversed(rounds):
+        for right, wrong in changes.items():
+            assert right in text
+            text = text.replace(right, wrong, 1)
+        sentences = [fault.split(": ", 1)[1] for fault in told(written(tmp_path, text))]
+        assert len(sentences) == 2
+        assert all(sentence.startswith(begin) for sentence, begin in zip(sentences, begins, strict=True))
+
+
+def test_keys_of_other_projects_and_providers_are_left_alone(tmp_path: Path) -> None:
+    text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
+    other = "config:\n  aws:region: eu-west-1\n  gpu:region: mars\n  network:cluster: {secure: v1:a=:b=}"
+    assert check_file(written(tmp_path, text.replace("config:", other, 1))).settings.region == "cn-hangzhou"
 
 
 def test_a_secret_is_neither_checked_nor_shown(tmp_path: Path) -> None:
     secret = {"secure": "v1:abc=:xyz="}
-    path = rehearsed(tmp_path, region=secret, cluster={"id": secret}, metricsAdapter=secret)
-    checked = check_file(path)
-    assert checked.unknown == {"region", "cluster.id", "metricsAdapter"}
-    assert summary(checked) == "ok, but for what only `pulumi preview` can read: cluster.id, metricsAdapter, region"
-    sentences = [fault.split(": ", 1)[1] for fault in told(rehearsed(tmp_path, region=secret, cluster={"id": 7}))]
-    assert sentences == ["cluster.id is 7: a text is expected; write it in quotes."]
+    auth = {"type": "basic", "accessKeyId": secret, "accessKeySecret": secret}
+    prometheus = {"auth": auth}
+    adapter = {"values": {"labels": {"owner": secret}, "image": secret}}
+    assert check_file(rehearsed(tmp_path, prometheus=prometheus, metricsAdapter=adapter)).settings
 
 
 @pytest.mark.parametrize("path", leaves(FULL))
-def test_any_value_may_be_a_secret(path: str, tmp_path: Path) -> None:
+def test_only_a_secret_may_be_encrypted(path: str, tmp_path: Path) -> None:
     values = copy.deepcopy(FULL)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     target: Any = values
@@ -115,7 +124,11 @@ def test_any_value_may_be_a_secret(path: str, tmp_path: Path) -> None:
         target = target[part]
     target[last] = {"secure": "v1:abc=:xyz="}
     content = {"config": {f"ackgpu:{key}": value for key, value in values.items()}}
-    assert len(check_file(written(tmp_path, yaml.safe_dump(content))).unknown) == 1
+    [sentence] = told(written(tmp_path, yaml.safe_dump(content)))
+    key = key_of(tuple(int(part) if part.isdigit() else part for part in path.split(".")))
+    assert f": {key} " in sentence
+    may_contain_secrets = path in ("prometheus", "metricsAdapter", "prometheus.auth", "metricsAdapter.values")
+    assert (" encrypted" in sentence) is not (may_contain_secrets or path == "prometheus.auth.type")
 
 
 def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
@@ -123,15 +136,15 @@ def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
     [warning] = check_file(rehearsed(tmp_path, gpuNodePool=pool)).warnings
     assert warning.startswith("Pulumi.unit.yaml:")
     assert ": warning: gpuNodePool has one type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
-    secret = {"secure": "v1:abc=:xyz="}
-    assert check_file(rehearsed(tmp_path, gpuNodePool={**pool, "vswitchIds": [secret]})).warnings == ()
 
 
 def test_what_an_environment_may_add_is_not_missed(tmp_path: Path) -> None:
     path = rehearsed(tmp_path, region=None, services=None)
     assert len(told(path)) == 2
     path.write_text(f"{path.read_text()}environment: [production]\n")
-    assert {"region", "services"} <= check_file(path).unknown
+    checked = check_file(path)
+    assert {"region", "services"} <= checked.unknown
+    assert "only `pulumi preview` can check" in summary(checked)
     assert check_file(written(tmp_path, "environment: [production]\n")).unknown
 
 
@@ -148,7 +161,7 @@ def test_the_engine_and_the_cloud_are_not_needed() -> None:
         check=True,
     ).stderr
     imported = {line.rpartition("|")[2].strip().split(".")[0] for line in shown.splitlines()}
-    assert {"autoscaling", "pydantic", "yaml"} <= imported
+    assert {"autoscaling", "pydantic", "ruamel"} <= imported
     # Each of them takes longer to import than all else together.
     assert not imported & {
         "pulumi",

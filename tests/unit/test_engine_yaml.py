@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoscaling.settings import engine_yaml
-from autoscaling.settings.config_values import setting_values
-from autoscaling.settings.stack_file import read_stack_file
+from autoscaling.settings.engine_config import setting_values
+from autoscaling.settings.stack_file import SettingsFileError, load, read_stack_file
 from tests import engine_values
 from tests.engine_values import AT_TOP, INSIDE
 
@@ -30,7 +29,7 @@ def test_keys_reach_the_check_as_they_reach_the_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("written", "value"), INSIDE.items())
 def test_a_value_is_the_engines(written: str, value: object) -> None:
-    read = engine_yaml.load(f"key: {written}").value["key"]
+    read = load(f"key: {written}").value["key"]
     assert (read, type(read)) == (value, type(value))
 
 
@@ -44,13 +43,13 @@ def test_what_looks_like_json_at_the_top_is_taken_apart_by_both(written: str, te
 
 def test_a_file_without_surprises_is_read_as_by_any_other_library() -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
-    document = engine_yaml.load(text)
+    document = load(text)
     assert document.value == yaml.safe_load(text)
-    assert document.faults == []
+    assert document.octals == {}
 
 
 def test_each_value_has_the_line_of_its_key() -> None:
-    lines = engine_yaml.load("a: 1\nb:\n  # a comment\n  c:\n    - d\n    - {e: 1,\n       f: 2}\n").lines
+    lines = load("a: 1\nb:\n  # a comment\n  c:\n    - d\n    - {e: 1,\n       f: 2}\n").lines
     assert {key: line for key, line in lines.items() if key} == {
         ("a",): 1,
         ("b",): 2,
@@ -64,26 +63,18 @@ def test_each_value_has_the_line_of_its_key() -> None:
 
 def test_a_merged_map_gives_what_the_map_itself_has_not() -> None:
     text = "a: &a {x: 1, y: 2}\nb: &b {z: 4, x: 5}\nc: {<<: *a, x: 3}\nd: {<<: [*a, *b]}\n"
-    value = engine_yaml.load(text).value
+    value = load(text).value
     assert value["c"] == {"x": 3, "y": 2}
     assert value["d"] == {"x": 1, "y": 2, "z": 4}
 
 
-def test_all_faults_of_a_file_are_told_with_their_lines() -> None:
-    document = engine_yaml.load("a: 1\nb: {c: 1, c: 2}\na: 2\nd: 010\n3: x\n---\nb: 1\n")
-    assert [(fault.line, fault.path) for fault in document.faults] == [
-        (2, ("b", "c")),
-        (3, ("a",)),
-        (4, ("d",)),
-        (5, ()),
-        (7, ()),
-    ]
-    assert document.value == {"a": 1, "b": {"c": 1}, "d": 8}
+def test_each_octal_number_is_reported() -> None:
+    document = load("a: 010\nb: [0, 00, 0x10, '010', 0_7]\n")
+    assert document.value == {"a": 8, "b": [0, 0, 16, "010", 7]}
+    assert document.octals.keys() == {1}, "others mean what they look like"
 
 
-def test_no_depth_ends_in_a_traceback() -> None:
-    for depth in (99, 150, 400):
-        document = engine_yaml.load("[" * depth + "]" * depth)
-        assert [fault.sentence for fault in document.faults] == (
-            [] if depth < 100 else ["maps or lists are nested too deep: no setting is."]
-        )
+def test_deep_nesting_ends_without_a_traceback() -> None:
+    assert load("[" * 99 + "]" * 99)
+    with pytest.raises(SettingsFileError, match="nested too deep"):
+        load("[" * 5000 + "]" * 5000)

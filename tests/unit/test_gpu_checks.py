@@ -134,7 +134,7 @@ def test_a_type_without_gpus_is_refused() -> None:
     ],
 )
 def test_gpus_can_only_be_asked_for_as_whole_ones_in_limits(resources: dict[str, Any]) -> None:
-    assert fault(settings(None, {"resources": resources})).startswith("services[0].resources is no setting:")
+    assert fault(settings(None, {"resources": resources})).startswith("services[0].resources is not a setting:")
     assert "services[0].gpus is 0.5" in fault(settings(None, {"gpus": 0.5}))
 
 

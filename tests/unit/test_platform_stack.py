@@ -202,9 +202,11 @@ def test_what_the_platform_sets_is_not_set_twice(key: str) -> None:
 
 def test_faults_of_a_teams_own_settings_are_told_without_the_platform() -> None:
     with pytest.raises(SettingsError) as raised:
-        parse({"platform": PLATFORM, "services": [service(port=0), service(autoscaler={"minReplicas": 11})]})
+        parse({"platform": PLATFORM, "services": [service(port=0), service()]})
+    assert [fault.split(" ")[0] for fault in raised.value.faults] == ["services[0].port"]
+    with pytest.raises(SettingsError) as raised:
+        parse({"platform": PLATFORM, "services": [service(), service(autoscaler={"minReplicas": 11})]})
     assert [fault.split(" ")[0] for fault in raised.value.faults] == [
-        "services[0].port",
         "services:",
         "services:",
         "services[1].autoscaler.minReplicas",

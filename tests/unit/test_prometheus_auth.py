@@ -146,12 +146,12 @@ def test_a_secret_in_plain_text_is_refused() -> None:
         ),
         (
             {"auth": {**BASIC, "accessKeySecret": {"id": SECRET}}},
-            "prometheus.auth.accessKeySecret can't be used: a text",
+            "prometheus.auth.accessKeySecret can't be used: text is",
         ),
-        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret can't be used: a text"),
+        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret is empty: a text"),
         ({"auth": SECRET}, "prometheus.auth can't be used: a map is expected, with the keys type, token,"),
         (SECRET, "prometheus can't be used: a map is expected, with the keys managedBy,"),
-        ({"auth": {**BASIC, "secret": SECRET}}, "prometheus.auth.secret is no setting"),
+        ({"auth": {**BASIC, "secret": SECRET}}, "prometheus.auth.secret is not a setting"),
     ],
 )
 def test_no_message_shows_a_secret(prometheus: Any, sentence: str) -> None:

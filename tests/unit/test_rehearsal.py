@@ -137,11 +137,11 @@ def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("config: [", "Pulumi.rehearsal.yaml:1: this is no YAML"),
+        ("config: [", "Pulumi.rehearsal.yaml:1: not valid YAML: "),
         ("", "Pulumi.rehearsal.yaml: config is missing"),
-        ("config: {8080: x}", "Pulumi.rehearsal.yaml:1: the key 8080 is no text"),
-        ("config: {ackgpu:regoin: x}", "Pulumi.rehearsal.yaml:1: regoin is no setting: did you mean region?"),
-        (None, "Pulumi.rehearsal.yaml: there is no such file"),
+        ("config: {8080: x}", "Pulumi.rehearsal.yaml:1: the key 8080 is not text"),
+        ("config: {ackgpu:regoin: x}", "Pulumi.rehearsal.yaml:1: regoin is not a setting: did you mean region?"),
+        (None, "Pulumi.rehearsal.yaml: no such file"),
     ],
 )
 def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str | None, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Settings: their defaults, and what is said of several faults; `tests/wrong_settings.py` has the single ones."""
+"""Settings: their defaults, and several errors at once; `tests/wrong_settings.py` has single errors."""
 
 from __future__ import annotations
 
@@ -62,18 +62,20 @@ def test_a_number_in_quotes_is_a_number_since_the_engine_writes_it_so() -> None:
     assert parse(config).services[0].autoscaler.max_replicas == 7
 
 
-def test_all_faults_are_told_together() -> None:
-    config = changed("services.0.autoscaler", {"metrics": [{"name": SM_UTIL, "target": -1}], "minReplicas": 12}) | {
-        "region": "mars",
-        "cluster": {},
-    }
+def test_all_errors_of_values_are_reported_together_and_then_all_between_them() -> None:
+    config = changed("services.0.autoscaler", {"metrics": [{"name": SM_UTIL, "target": -1}], "minReplicas": 12})
+    config |= {"region": "mars", "cluster": {}}
     del config["services"][0]["image"]
     config["gpuNodePool"]["instanceTypes"] = ["ecs.gn8v-tee.4xlarge"]
-    keys = [fault.split(" ")[0].rstrip(":") for fault in faults(config)]
-    assert keys == [
+    assert [fault.split(" ")[0].rstrip(":") for fault in faults(config)] == [
         "region",
         "services[0].image",
         "services[0].autoscaler.metrics[0].target",
+    ]
+    config["region"] = "cn-hangzhou"
+    config["services"][0]["image"] = "registry.example/bert:1"
+    config["services"][0]["autoscaler"]["metrics"][0]["target"] = 1
+    assert [fault.split(" ")[0].rstrip(":") for fault in faults(config)] == [
         "cluster",
         "gpuNodePool.instanceTypes",
         "services[0].autoscaler.minReplicas",
@@ -83,11 +85,24 @@ def test_all_faults_are_told_together() -> None:
 @pytest.mark.parametrize(
     "path", ["services.0.autoscaler.maxReplicas", "gpuNodePool.autoscaling.max", "gpuNodePool.instanceTypes"]
 )
-def test_no_fault_is_made_up_from_a_value_that_could_not_be_read(path: str) -> None:
+def test_a_wrong_value_is_one_error(path: str) -> None:
     config = changed(path, "nonsense")
     config["services"].append({"name": "other", "image": "registry.example/other:1"})
     [fault] = faults(config)
     assert "is 'nonsense'" in fault
+
+
+def test_refuses_encrypted_values_that_are_not_secrets() -> None:
+    encrypted = ["prometheus", "metricsAdapter", "cluster", "region", "services", "aws:secretKey"]
+    with pytest.raises(SettingsError) as raised:
+        parse(GOOD, encrypted=encrypted)
+    assert [sentence.partition(":")[0] for sentence in raised.value.faults] == [
+        "cluster contains encrypted values, but no setting in it is a secret",
+        "region is encrypted, but it is not a secret",
+        "services contains encrypted values, but no setting in it is a secret",
+    ]
+    assert raised.value.faults[-1].endswith("put secrets into a Kubernetes Secret that services[].envFrom names.")
+    assert parse(GOOD, encrypted=encrypted[:2])
 
 
 def leaves(value: Any, path: str = "") -> list[str]:
@@ -201,72 +216,9 @@ def test_the_largest_numbers_are_those_of_the_apis_types() -> None:
     assert "a whole number from 1 to 2147483647 is expected." in faults(config)[0]
 
 
-RULE = {
-    "seriesQuery": "queue_length",
-    "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
-    "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
-}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "encrypted", "shown"),
-    [
-        (
-            "metricsAdapter.extraRules",
-            [{**RULE, "seriesQuery": r'my_secret{pod=~"(\\d"}'}],
-            "metricsAdapter.extraRules[0].seriesQuery",
-            "my_secret",
-        ),
-        (
-            "services.0.autoscaler.metrics.0",
-            {"name": """the 'only' "name\"""", "target": 1},
-            "services[0].autoscaler.metrics[0].name",
-            "only",
-        ),
-        ("services.0.autoscaler.metrics.0.target", "12345.125", "services[0].autoscaler.metrics[0].target", "12345"),
-        # The sum of all services, from which that of this one can be told.
-        ("services.0.autoscaler.maxReplicas", 77, "services[0].autoscaler.maxReplicas", "77"),
-        (
-            "metricsAdapter.extraRules",
-            [{**RULE, "name": {"as": "secret_name"}}, {**RULE, "name": {"as": "secret_name"}}],
-            "metricsAdapter.extraRules[0].name.as",
-            "secret_name",
-        ),
-        (
-            "services.0.autoscaler.metrics",
-            [{"name": SM_UTIL, "target": 1.5}, {"name": SM_UTIL, "target": 1.5}],
-            "services[0].autoscaler.metrics[0].name",
-            SM_UTIL,
-        ),
-    ],
-)
-def test_a_fault_that_rests_on_an_encrypted_value_is_told_by_its_keys_alone(
-    path: str, value: Any, encrypted: str, shown: str
-) -> None:
-    config = changed(path, value)
-    [open_fault] = faults(config)
-    assert shown in open_fault
-    with pytest.raises(SettingsError) as raised:
-        parse(config, encrypted=[encrypted])
-    [sentence] = raised.value.faults
-    assert shown not in sentence
-    assert re.search(r"; why is not shown, since (it|one of them) is encrypted\.$", sentence)
-
-
-def test_that_a_credential_is_missing_is_told_even_where_others_are_encrypted() -> None:
+def test_reports_a_missing_credential_although_others_are_encrypted() -> None:
     config = changed("prometheus", {"auth": {"type": "basic", "accessKeySecret": "secret"}})
     with pytest.raises(SettingsError) as raised:
         parse(config, encrypted=["prometheus"])
     [sentence] = raised.value.faults
     assert sentence.startswith("prometheus.auth.accessKeyId is missing, which prometheus.auth.type basic needs")
-
-
-def test_a_key_in_an_encrypted_map_is_not_shown() -> None:
-    config = changed("budget", {"maxHourlyCost": 1, "hourlyPrices": {"secret": 1}})
-    with pytest.raises(SettingsError, match="hourlyPrices has the key 'secret': "):
-        parse(config)
-    with pytest.raises(
-        SettingsError, match="hourlyPrices has a key that can't be used: an ECS instance type"
-    ) as raised:
-        parse(config, encrypted=["budget"])
-    assert "secret" not in str(raised.value)
