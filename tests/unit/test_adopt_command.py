@@ -59,7 +59,7 @@ KUBECONFIG = yaml.safe_dump(
 
 def test_an_unknown_stack_is_reported_with_the_known_ones(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["adopt", "--stack", "prod"]) == 1
-    assert capsys.readouterr().err == "Pulumi.prod.yaml: there is no such file: the stacks with a file are dev.\n"
+    assert capsys.readouterr().err == "Pulumi.prod.yaml: no such file; stacks with a file: dev.\n"
 
 
 def test_a_cluster_that_does_not_answer_is_reported_and_files_of_an_earlier_run_are_gone(
