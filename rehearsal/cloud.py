@@ -1,4 +1,4 @@
-"""Starting and stopping the supervisor of a checkout's cloud."""
+"""Starts and ends the supervisor of a checkout's cloud."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STOP_SECONDS = 40
 
 @contextlib.contextmanager
 def running_cloud(layout: Layout, tools: Path) -> Iterator[None]:
-    """A cloud for the duration of a `with` block; it ends with this process, however that ends.
+    """Run a cloud during a `with` block; it also ends if this process is killed.
 
     Raises:
         RehearsalError: the cloud could not be started, or one is kept up in this checkout.
@@ -51,7 +51,7 @@ def keep_up(layout: Layout, tools: Path) -> None:
 
 
 def take_down(layout: Layout) -> bool:
-    """End the cloud that is kept up; returns whether there was one."""
+    """End the cloud that is kept up; return whether one was up."""
     supervisor = kept_up(layout)
     if supervisor is None:
         left = bool(sweep(layout)) or layout.cloud.exists()
@@ -62,17 +62,17 @@ def take_down(layout: Layout) -> bool:
 
 
 def kept_up(layout: Layout) -> psutil.Process | None:
-    """The supervisor of this checkout's cloud, where one runs."""
+    """Return the supervisor of this checkout's cloud if it runs."""
     try:
         process = psutil.Process(int(layout.pid_file.read_text()))
-        # Another process may have got the number since.
+        # Another process may have the number now.
         return process if process.environ().get(TAG) == str(layout.cloud) else None
     except (OSError, ValueError, psutil.Error):
         return None
 
 
 def _end(layout: Layout, supervisor: int) -> None:
-    # An interrupted engine holds watches open, for which the API server would wait.
+    # The API server would wait for the open watches of an interrupted engine.
     sweep(layout, supervisor)
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(supervisor)

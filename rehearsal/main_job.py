@@ -17,7 +17,7 @@ from rehearsal.cloud import running_cloud
 from rehearsal.environment import temporary_files_in
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
-from rehearsal.report import Sampler, draw_timeline, write_result
+from rehearsal.report import draw_timeline, sampled, write_result
 from rehearsal.stack_file import rehearsed_settings
 from rehearsal.toolchain.build import ensure_tools
 
@@ -72,7 +72,7 @@ def rehearse(layout: Layout) -> int:
             _say("the guide's checks")
             for step in check_stack(outputs, client):
                 job.record(step)
-            with Sampler(layout, client, outputs.services[0]) as sampler:
+            with sampled(layout, client, outputs.services[0]) as samples:
                 _walk(job, tools, outputs.services[0], client)
                 changes = _preview_again(job, stack)
         _say("pulumi destroy")
@@ -82,8 +82,8 @@ def rehearse(layout: Layout) -> int:
     leftovers += machine_leftovers(layout)
     job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
-    draw_timeline(picture, sampler.samples, outputs.services[0].metrics[0].name)
-    ready = [sample.ready_replicas for sample in sampler.samples]
+    draw_timeline(picture, samples, outputs.services[0].metrics[0].name)
+    ready = [sample.ready_replicas for sample in samples]
     write_result(
         result_file,
         steps=job.steps,

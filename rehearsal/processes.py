@@ -1,4 +1,4 @@
-"""Child processes that never outlive the one who started them."""
+"""Child processes that never outlive their parent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -21,19 +20,19 @@ TAG = "ACKGPU_REHEARSAL"
 """Environment variable that marks every process of a rehearsal with the folder of its cloud."""
 
 _STOP_SECONDS = 4
-"""Long enough for each child that is idle; an API server with open watches would take a minute."""
+"""Enough for an idle child; an API server with open watches would take a minute."""
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Let this process get the signal when its parent is gone; a child calls it before its program starts."""
+    """Send this process the signal when its parent ends; a child calls this before its program starts."""
     _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def child_environment(layout: Layout, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child: its own home and temporary folder, and the cloud's tag."""
+    """Return the environment of a child: home and temporary folder of the cloud, and its tag."""
     return {
         **os.environ,
         "HOME": str(layout.home),
@@ -44,7 +43,7 @@ def child_environment(layout: Layout, extra: Mapping[str, str] | None = None) ->
 
 
 class Processes:
-    """The children of a supervisor: each with a log of its own, ended in reverse order."""
+    """The children of a supervisor; each has its own log, and they end in reverse order."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -53,14 +52,12 @@ class Processes:
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for name in reversed(list(self._children)):
             self.stop(name)
 
     def start(self, name: str, command: Sequence[str | Path], cwd: Path | None = None) -> None:
-        """Start a child; its output goes to `logs/<name>.log`."""
+        """Start a child that writes its output to `logs/<name>.log`."""
         with self.log_path(name).open("ab") as log:
             self._children[name] = subprocess.Popen(
                 [str(part) for part in command],
@@ -74,23 +71,23 @@ class Processes:
             )
 
     def log_path(self, name: str) -> Path:
-        """Where the child's output is."""
+        """Return the path of the child's output."""
         return self._layout.logs / f"{name}.log"
 
     def running(self, name: str) -> bool:
-        """Whether the child was started and has not ended."""
+        """Return whether the child was started and has not ended."""
         child = self._children.get(name)
         return child is not None and child.poll() is None
 
     def check(self, but: str | None = None) -> None:
-        """Raise `RehearsalError` where a child, other than `but`, has ended by itself."""
+        """Raise `RehearsalError` if a child other than `but` has ended by itself."""
         # A copy: the adapter's agent stops its child from another thread.
         for name, child in list(self._children.items()):
             if name != but and child.poll() is not None:
                 raise RehearsalError(f"{name} ended with exit code {child.returncode}: see {self.log_path(name)}.")
 
     def stop(self, name: str) -> None:
-        """End the child, politely at first."""
+        """Terminate the child, and kill it if it does not end in time."""
         child = self._children.pop(name, None)
         if child is None:
             return
@@ -103,7 +100,7 @@ class Processes:
 
 
 def strays(layout: Layout, supervisor: int | None = None) -> list[psutil.Process]:
-    """Processes that carry the cloud's tag, but for this one, its parents, and the supervisor with its children."""
+    """List processes with the cloud's tag, without this one, its parents, and the supervisor with its children."""
     mine = {process.pid for process in psutil.Process().parents()} | {os.getpid()}
     if supervisor is not None:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -117,7 +114,7 @@ def strays(layout: Layout, supervisor: int | None = None) -> list[psutil.Process
 
 
 def sweep(layout: Layout, supervisor: int | None = None) -> list[str]:
-    """End the strays, such as those of an earlier, killed rehearsal of this checkout; returns their names."""
+    """End the strays, such as those of a killed rehearsal of this checkout; return their names."""
     left = strays(layout, supervisor)
     names = []
     for process in left:
@@ -133,7 +130,7 @@ def sweep(layout: Layout, supervisor: int | None = None) -> list[str]:
 
 
 def require_free_ports(address: str, ports: Mapping[str, int]) -> None:
-    """Raise `RehearsalError` that names the port and its user where one is taken."""
+    """Raise `RehearsalError` with the port and its purpose if a port is taken."""
     for name, port in ports.items():
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import httpx
@@ -45,61 +45,50 @@ class Sample:
     gpu_nodes: int
 
 
-class Sampler:
-    """Takes a sample of a service every half second while its `with` block runs."""
+@contextlib.contextmanager
+def sampled(layout: Layout, client: ClusterClient, service: ServiceOutputs) -> Iterator[list[Sample]]:
+    """Take a sample of a service every half second during a `with` block, and one at its end."""
+    samples: list[Sample] = []
+    ended = threading.Event()
 
-    def __init__(self, layout: Layout, client: ClusterClient, service: ServiceOutputs) -> None:
-        self._url = f"http://{layout.address}:{PORTS.gpu_exporter}/metrics"
-        self._service = service
-        self._cluster = ClusterReader(client)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler")
-        self.samples: list[Sample] = []
-
-    def __enter__(self) -> Sampler:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        start = time.monotonic()
-        before, answered_before = start, self._answered()
-        ended = False
-        while not ended:
-            # The last sample comes after the end: it shows the final state.
-            ended = self._ended.wait(_INTERVAL_SECONDS)
-            now, answered = time.monotonic(), self._answered()
-            rate = (answered - answered_before) / (now - before)
+    def run() -> None:
+        cluster, start = ClusterReader(client), time.monotonic()
+        before, answered_before = start, _requests_answered(layout)
+        last = False
+        while not last:
+            last = ended.wait(_INTERVAL_SECONDS)
+            now, answered = time.monotonic(), _requests_answered(layout)
+            samples.append(_sample(cluster, service, now - start, (answered - answered_before) / (now - before)))
             before, answered_before = now, answered
-            self.samples.append(self._sample(now - start, rate))
 
-    def _sample(self, seconds: float, requests_per_second: float) -> Sample:
-        service = self._service
-        hpa = self._cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
-        deployment = self._cluster.deployment(service.deployment, service.namespace)
-        return Sample(
-            seconds=seconds,
-            requests_per_second=requests_per_second,
-            metric=None if hpa.reading is None else float(hpa.reading),
-            target=float(service.metrics[0].target),
-            desired_replicas=hpa.desired,
-            ready_replicas=deployment["status"].get("readyReplicas", 0),
-            gpu_nodes=len(self._cluster.get("/api/v1/nodes", labelSelector=POOL_LABEL)["items"]),
-        )
+    thread = threading.Thread(target=run, name="sampler")
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
 
-    def _answered(self) -> float:
-        text = httpx.get(self._url, trust_env=False).text
-        return next(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == f"{ANSWERED}_total"
-        )
+
+def _sample(cluster: ClusterReader, service: ServiceOutputs, seconds: float, requests_per_second: float) -> Sample:
+    hpa = cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
+    deployment = cluster.deployment(service.deployment, service.namespace)
+    return Sample(
+        seconds=seconds,
+        requests_per_second=requests_per_second,
+        metric=None if hpa.reading is None else float(hpa.reading),
+        target=float(service.metrics[0].target),
+        desired_replicas=hpa.desired,
+        ready_replicas=deployment["status"].get("readyReplicas", 0),
+        gpu_nodes=len(cluster.get("/api/v1/nodes", labelSelector=POOL_LABEL)["items"]),
+    )
+
+
+def _requests_answered(layout: Layout) -> float:
+    text = httpx.get(f"http://{layout.address}:{PORTS.gpu_exporter}/metrics", trust_env=False).text
+    families = text_string_to_metric_families(text)
+    samples = (sample for family in families for sample in family.samples)
+    return next(sample.value for sample in samples if sample.name == f"{ANSWERED}_total")
 
 
 def write_result(

@@ -15,13 +15,13 @@ import yaml
 from rehearsal.alicloud.answers import Refused, listing, passes
 from rehearsal.alicloud.store import (
     CLUSTER,
-    NOT_RUNNING,
     SWITCH,
     Account,
     Cloud,
     CloudCluster,
     CloudResource,
     new_id,
+    read_if_running,
 )
 from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kubeconfig
 from rehearsal.errors import RehearsalError
@@ -63,7 +63,7 @@ def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
         "certificateAuthorities": [],
     }
     if not inputs.get("skipSetCertificateAuthority"):
-        outputs["certificateAuthorities"] = [_certificates(_long_lived(layout))]
+        outputs["certificateAuthorities"] = [_certificates(read_if_running(layout.kubeconfig))]
     resource = CloudResource(type=CLUSTER, inputs=inputs, outputs=outputs)
     cloud.cluster = CloudCluster(
         cluster_id=f"c{secrets.token_hex(16)}",
@@ -174,7 +174,7 @@ def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[
         content = temporary_kubeconfig(layout, validity)
         expiration = (datetime.datetime.now(datetime.UTC) + validity).isoformat(timespec="seconds")
     else:
-        content = _long_lived(layout)
+        content = read_if_running(layout.kubeconfig)
     if not cluster.in_the_internet:
         content = content.replace(layout.address, layout.intranet_address)
     return {
@@ -251,10 +251,3 @@ def _certificates(content: str) -> dict[str, str]:
         "clientCert": user["client-certificate-data"],
         "clientKey": user["client-key-data"],
     }
-
-
-def _long_lived(layout: Layout) -> str:
-    try:
-        return layout.kubeconfig.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RehearsalError(NOT_RUNNING) from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rehearsal.alicloud.answers import Refused, listing, passes
-from rehearsal.alicloud.store import NOT_RUNNING, Account, Cloud
-from rehearsal.errors import RehearsalError
-from rehearsal.layout import Layout
+from rehearsal.alicloud.store import Account, Cloud, read_if_running
 
 # The SDK's class requires every field.
 _EMPTY_FIELDS = (
@@ -34,6 +32,7 @@ def get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any
     owner = cloud.prometheus()
     if owner and cloud.cluster:
         tags: dict[str, str] = owner.inputs.get("tags", {})
+        details = arguments.get("enableDetails")
         instance = {
             **dict.fromkeys(_EMPTY_FIELDS, ""),
             "id": cloud.cluster.cluster_id,
@@ -42,7 +41,9 @@ def get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any
             "clusterType": "aliyun-cs",
             "grafanaInstanceId": owner.inputs.get("grafanaInstanceId", "free"),
             "resourceGroupId": owner.inputs.get("resourceGroupId", ""),
-            "httpApiIntraUrl": _address(account.layout) if arguments.get("enableDetails") else "",
+            "httpApiIntraUrl": read_if_running(account.layout.prometheus_api_url)
+            if arguments.get("enableDetails")
+            else "",
             "tags": tags,
         }
         wanted_tags: dict[str, str] = arguments.get("tags") or {}
@@ -51,10 +52,3 @@ def get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any
         ):
             found.append(instance)
     return listing(arguments, "prometheis", found, [instance["clusterName"] for instance in found])
-
-
-def _address(layout: Layout) -> str:
-    try:
-        return layout.prometheus_api_url.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RehearsalError(NOT_RUNNING) from None

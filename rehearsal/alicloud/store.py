@@ -108,6 +108,18 @@ def new_id(kind: str) -> str:
     return f"{kind}-{secrets.token_hex(10)}"
 
 
+def read_if_running(path: Path) -> str:
+    """Read a file of the cloud.
+
+    Raises:
+        RehearsalError: no cloud is up.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise RehearsalError(NOT_RUNNING) from None
+
+
 class CloudStore:
     """Reads and changes the file; each change is locked and replaces the file whole."""
 
@@ -126,9 +138,7 @@ class CloudStore:
             RehearsalError: no cloud is up, or its file is damaged.
         """
         try:
-            return Cloud.model_validate_json(self._path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            raise RehearsalError(NOT_RUNNING) from None
+            return Cloud.model_validate_json(read_if_running(self._path))
         except (UnicodeDecodeError, ValidationError):
             raise RehearsalError(
                 f"{self._path} is damaged: start a new rehearsal cloud with `make rehearse-down rehearse-up`."
