@@ -32,7 +32,7 @@ def get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any
     owner = cloud.prometheus()
     if owner and cloud.cluster:
         tags: dict[str, str] = owner.inputs.get("tags", {})
-        details = arguments.get("enableDetails")
+        arguments.get("enableDetails")
         instance = {
             **dict.fromkeys(_EMPTY_FIELDS, ""),
             "id": cloud.cluster.cluster_id,
