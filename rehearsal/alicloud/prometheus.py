@@ -32,7 +32,7 @@ def get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any
     owner = cloud.prometheus()
     if owner and cloud.cluster:
         tags: dict[str, str] = owner.inputs.get("tags", {})
-        arguments.get("enableDetails")
+        address = read_if_running(account.layout.prometheus_api_url) if arguments.get("enableDetails") else ""
         instance = {
             **dict.fromkeys(_EMPTY_FIELDS, ""),
             "id": cloud.cluster.cluster_id,
@@ -41,9 +41,7 @@ def get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any
             "clusterType": "aliyun-cs",
             "grafanaInstanceId": owner.inputs.get("grafanaInstanceId", "free"),
             "resourceGroupId": owner.inputs.get("resourceGroupId", ""),
-            "httpApiIntraUrl": read_if_running(account.layout.prometheus_api_url)
-            if arguments.get("enableDetails")
-            else "",
+            "httpApiIntraUrl": address,
             "tags": tags,
         }
         wanted_tags: dict[str, str] = arguments.get("tags") or {}
