@@ -1,1 +1,1 @@
-"""From a stack's settings to its components, and to what it exports."""
+"""From a stack's settings to the args of its components, and to its outputs."""

@@ -12,7 +12,7 @@ _OF_A_URL = re.compile(r"-v?(\d+\.\d+\.\d+[^/?#]*)\.tgz$")
 
 
 def chart_version(chart: str) -> str | None:
-    """The version of a chart; None where it can't be told without a download, or there is no such file.
+    """Return the version of a chart; None: the version needs a download, or there is no such file.
 
     Args:
         chart: URL of a chart, or path of a folder or an archive.
@@ -25,10 +25,10 @@ def chart_version(chart: str) -> str | None:
         if path.is_dir():
             return _version((path / "Chart.yaml").read_bytes())
         with tarfile.open(path) as archive:
-            names = [one for one in archive.getnames() if re.fullmatch(r"[^/]+/Chart\.yaml", one)]
+            names = [name for name in archive.getnames() if re.fullmatch(r"[^/]+/Chart\.yaml", name)]
             member = archive.extractfile(names[0]) if names else None
             return _version(member.read()) if member else None
-    # What is wrong with it others say.
+    # The component and the provider report what is wrong with the file.
     except (OSError, tarfile.TarError):
         return None
 

@@ -1,4 +1,4 @@
-"""Ends `pulumi up` only when the HPAs read their metrics, or says which link of the pipeline is broken."""
+"""Let `pulumi up` finish only when the HPAs read their metrics, or report the broken link of the pipeline."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import pulumi
 def prove_pipeline(
     outputs: Mapping[str, pulumi.Input[Any]], kubeconfig: pulumi.Input[str], *, wait_seconds: int
 ) -> None:
-    """At each `up`, changed or not, wait for every HPA of the outputs to be `ScalingActive` with a reading.
+    """Wait at each `up` until every HPA of the outputs is `ScalingActive` with a reading.
 
-    No resource, since a pipeline breaks without a change of any input. Nothing happens at preview.
+    This is not a resource, because a pipeline can break without a change of any input. Does nothing at preview.
 
     Args:
         outputs: what the stack exports, as `live.checks.StackOutputs` reads it.
         kubeconfig: of the cluster; a secret.
-        wait_seconds: how long to wait before the operation fails with the broken link; 0: not at all.
+        wait_seconds: time until the operation fails with the broken link; 0: do not wait.
     """
     if wait_seconds == 0 or pulumi.runtime.is_dry_run():
         return
-    # A second that a preview has better uses for.
+    # Imported late: it takes a second that a preview does not need.
     from live.checks import StackOutputs
     from live.checks.proof import NotProvenError, wait_until_proven
 
-    def tell(sentence: str) -> None:
+    def report(sentence: str) -> None:
         pulumi.log.info(f"waiting until the metrics can be read. {sentence}", ephemeral=True)
 
     async def prove(known: list[Any]) -> bool:
         try:
-            await wait_until_proven(StackOutputs.of("of the program", known[0]), known[1], wait_seconds, tell)
+            await wait_until_proven(StackOutputs.of("of the program", known[0]), known[1], wait_seconds, report)
         except NotProvenError as error:
             raise pulumi.RunError(
-                f"after {wait_seconds} s the metrics can't be read. {error} Mend it and run pulumi up again; "
-                "where a change must go through meanwhile, set waitForMetrics to 0s."
+                f"after {wait_seconds} s the metrics can't be read. {error} Fix it and run pulumi up again; "
+                "if a change must go through meanwhile, set waitForMetrics to 0s."
             ) from None
         return True
 

@@ -1,4 +1,4 @@
-"""Only the stack's providers, with new credentials: `make refresh` and `make destroy` run this program.
+"""Only the stack's providers, with new credentials: `./ackgpu refresh` and `./ackgpu destroy` run this program.
 
 Without a program Pulumi would use the kubeconfig of the last `up`, which may have expired or been revoked. The whole
 program fails on conditions that must not stop a refresh or a destroy, such as other owners or unreadable metrics.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -588,3 +589,15 @@ def test_a_foreign_program_can_not_make_a_pool_that_the_provider_misunderstands(
 
 def test_the_program_is_at_most_80_lines() -> None:
     assert len((CHECKOUT / "__main__.py").read_text().splitlines()) <= 80
+
+
+def test_the_program_requires_an_engine_that_is_no_newer_than_the_rehearsals(program: Recorder) -> None:
+    [required] = program.engine_ranges
+    pinned = re.search(r"pulumi/pkg/v3 v(\S+)", (CHECKOUT / "tools" / "pulumi" / "go.mod").read_text())
+    assert pinned
+    assert required.startswith(">=")
+    assert _numbers(required.removeprefix(">=")) <= _numbers(pinned[1])
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
