@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ PLATFORM = "ackgpu:index:Platform"
 pytestmark = pytest.mark.usefixtures("deployed")
 
 
-def as_an_older_version_had_it(deployment: dict[str, Any]) -> dict[str, Any]:
+def as_an_older_version_had_it(deployment: Mapping[str, Any]) -> dict[str, Any]:
     """The state without the component above the platform's parts, and without outputs of components."""
     # URNs stand in resources, parents, dependencies and references to providers.
     state: dict[str, Any] = json.loads(json.dumps(deployment).replace(f"{PLATFORM}$", ""))
