@@ -8,7 +8,7 @@ import pytest
 
 from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
 from autoscaling.ack.instance_types import InstanceType, find_instance_type
-from rehearsal.simulation.cards import nodes_needed, offered, pods_on_cards
+from rehearsal.simulation.cards import asked, nodes_needed, offered, pods_on_cards
 
 
 def instance_type(name: str) -> InstanceType:
@@ -84,3 +84,8 @@ def test_nodes_are_ordered_for_what_is_scarcest() -> None:
     assert nodes_needed(pods, offer) == 3, "240 percent, where 16 GiB of memory fit one node"
     assert nodes_needed([on_gpus("a", 1)], offer) == 0, "a node of this mode would not help"
     assert nodes_needed([], {}) == 0
+
+
+def test_a_pod_may_write_its_gpus_as_any_quantity() -> None:
+    pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}, {}]}}
+    assert asked(pod) == {"nvidia.com/gpu": 1000}

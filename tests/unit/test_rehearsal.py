@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
 import os
 import signal
 import socket
@@ -18,10 +16,8 @@ import pytest
 import trustme
 from cryptography import x509
 from cryptography.x509.oid import NameOID
-from PIL import Image
 from pulumi import automation
 
-from live.checks import Step
 from rehearsal import leftovers
 from rehearsal.automation import operation
 from rehearsal.cloud import kept_up, take_down
@@ -30,35 +26,7 @@ from rehearsal.control_plane.start import start_control_plane
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 from rehearsal.processes import TAG, require_free_ports, strays, sweep
-from rehearsal.report import Sample, draw_timeline, write_result
-from rehearsal.simulation import inference
-from rehearsal.simulation.adapter_agent import vendor_configuration
-from rehearsal.simulation.cards import asked
-from rehearsal.simulation.inference import InferenceServer
 from rehearsal.stack_file import rehearsed_settings
-
-
-@pytest.mark.parametrize(("in_flight", "replicas", "reading"), [(200, 1, 23.0), (200, 2, 11.5), (0, 1, 0.0)])
-def test_the_guides_load_reads_what_the_guide_says(in_flight: int, replicas: int, reading: float) -> None:
-    seconds = iter(range(1000))
-    server = InferenceServer(clock=lambda: float(next(seconds)))
-    for _ in range(in_flight // replicas):
-        server.begin()
-    readings = [server.sm_percent() for _ in range(10)]
-    assert readings[-1] == pytest.approx(reading)
-
-
-def test_a_gpu_is_never_used_by_more_than_all_of_it() -> None:
-    seconds = iter(range(10_000))
-    server = InferenceServer(clock=lambda: float(next(seconds)))
-    for _ in range(2000):
-        server.begin()
-    assert [server.sm_percent() for _ in range(10)][-1] == 100
-
-
-def test_a_music_query_is_answered_as_in_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "SERVICE_SECONDS", 0)
-    assert asyncio.run(InferenceServer().answer("Music")) == "PlayMusic"
 
 
 def test_two_checkouts_have_addresses_of_their_own_on_loopback() -> None:
@@ -178,45 +146,6 @@ def test_what_the_engine_says_over_two_lines_is_told_whole() -> None:
         operation("up"),
     ):
         raise automation.CommandError(result)
-
-
-@pytest.mark.parametrize(
-    ("configuration", "kept"), [("rules: [}", True), ("{}", True), ("", True), ("rules: [{seriesQuery: a}]", False)]
-)
-def test_rules_that_cannot_be_read_are_left_to_the_adapter(configuration: str, kept: bool) -> None:
-    assert (vendor_configuration(configuration) == configuration) is kept
-
-
-def test_a_pod_may_write_its_gpus_as_any_quantity() -> None:
-    pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}, {}]}}
-    assert asked(pod) == {"nvidia.com/gpu": 1000}
-
-
-def test_the_result_has_the_promised_keys(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    write_result(
-        path,
-        steps=[Step("a step", "this", "that", False)],
-        seconds={"tools": 0.1},
-        replicas={"start": 1, "peak": 2, "end": 1},
-        second_preview_changes=0,
-        leftovers=[],
-    )
-    assert json.loads(path.read_text()) == {
-        "steps": [{"name": "a step", "expected": "this", "observed": "that", "ok": False}],
-        "seconds": {"tools": 0.1},
-        "replicas": {"start": 1, "peak": 2, "end": 1},
-        "second_preview_changes": 0,
-        "leftovers": [],
-    }
-
-
-def test_the_timeline_is_a_picture_of_a_readable_size_even_with_gaps(tmp_path: Path) -> None:
-    samples = [Sample(float(second), 0, None if second < 3 else 23.0, 20, 1, 1, 1) for second in range(10)]
-    draw_timeline(tmp_path / "timeline.png", samples, "DCGM_CUSTOM_PROCESS_SM_UTIL")
-    with Image.open(tmp_path / "timeline.png") as picture:
-        assert picture.format == "PNG"
-        assert min(picture.size) >= 900
 
 
 @pytest.mark.case("F3")

@@ -1,14 +1,16 @@
-"""What the picture of a rehearsal shows."""
+"""The report of a rehearsal: its picture and its result."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from rehearsal.report import Sample, draw_timeline
+from live.checks import Step
+from rehearsal.report import Sample, draw_timeline, write_result
 
 
 def sample(second: int, rate: float) -> Sample:
@@ -39,3 +41,30 @@ def test_a_rehearsal_that_ended_early_has_a_picture_too(tmp_path: Path) -> None:
     path = tmp_path / "timeline.png"
     draw_timeline(path, [Sample(0.5, 0, None, 20, 1, 0, 0)], "DCGM_CUSTOM_PROCESS_SM_UTIL")
     assert path.stat().st_size > 0
+
+
+def test_the_result_has_the_promised_keys(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_result(
+        path,
+        steps=[Step("a step", "this", "that", False)],
+        seconds={"tools": 0.1},
+        replicas={"start": 1, "peak": 2, "end": 1},
+        second_preview_changes=0,
+        leftovers=[],
+    )
+    assert json.loads(path.read_text()) == {
+        "steps": [{"name": "a step", "expected": "this", "observed": "that", "ok": False}],
+        "seconds": {"tools": 0.1},
+        "replicas": {"start": 1, "peak": 2, "end": 1},
+        "second_preview_changes": 0,
+        "leftovers": [],
+    }
+
+
+def test_the_timeline_is_a_picture_of_a_readable_size_even_with_gaps(tmp_path: Path) -> None:
+    samples = [Sample(float(second), 0, None if second < 3 else 23.0, 20, 1, 1, 1) for second in range(10)]
+    draw_timeline(tmp_path / "timeline.png", samples, "DCGM_CUSTOM_PROCESS_SM_UTIL")
+    with Image.open(tmp_path / "timeline.png") as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) >= 900

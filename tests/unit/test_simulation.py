@@ -1,4 +1,4 @@
-"""The rehearsal's GPU exporter and autoscaler: whose series there are, and for whom a node comes."""
+"""The simulation: the GPU exporter, its agent, the scaling groups, the service and the adapter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from prometheus_client.core import Metric
 from autoscaling.ack.node_labels import POOL_LABEL
 from rehearsal.alicloud.node_pools import NodePool
 from rehearsal.alicloud.store import PROMETHEUS, CloudResource, CloudStore
+from rehearsal.simulation import inference
+from rehearsal.simulation.adapter_agent import vendor_configuration
 from rehearsal.simulation.cluster_copy import ClusterCopy
 from rehearsal.simulation.exporter_agent import ExporterAgent
 from rehearsal.simulation.gpu_exporter import GpuCollector
-from rehearsal.simulation.inference import InferenceServers
+from rehearsal.simulation.inference import InferenceServer, InferenceServers
 from rehearsal.simulation.scaling_groups import ScalingGroups
 
 REGION = "cn-hangzhou"
@@ -147,3 +149,33 @@ def test_a_node_comes_for_a_pod_that_would_fit_on_it(waiting: dict[str, Any], co
     )  # fmt: skip
     pools = ScalingGroups(cluster(pods=[waiting]), cast(CloudStore, None), REGION)
     assert (pools.unplaced(pool) == [waiting]) is comes
+
+
+@pytest.mark.parametrize(("in_flight", "replicas", "reading"), [(200, 1, 23.0), (200, 2, 11.5), (0, 1, 0.0)])
+def test_the_guides_load_reads_what_the_guide_says(in_flight: int, replicas: int, reading: float) -> None:
+    seconds = iter(range(1000))
+    server = InferenceServer(clock=lambda: float(next(seconds)))
+    for _ in range(in_flight // replicas):
+        server.begin()
+    readings = [server.sm_percent() for _ in range(10)]
+    assert readings[-1] == pytest.approx(reading)
+
+
+def test_a_gpu_is_never_used_by_more_than_all_of_it() -> None:
+    seconds = iter(range(10_000))
+    server = InferenceServer(clock=lambda: float(next(seconds)))
+    for _ in range(2000):
+        server.begin()
+    assert [server.sm_percent() for _ in range(10)][-1] == 100
+
+
+def test_a_music_query_is_answered_as_in_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "SERVICE_SECONDS", 0)
+    assert asyncio.run(InferenceServer().answer("Music")) == "PlayMusic"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "kept"), [("rules: [}", True), ("{}", True), ("", True), ("rules: [{seriesQuery: a}]", False)]
+)
+def test_rules_that_cannot_be_read_are_left_to_the_adapter(configuration: str, kept: bool) -> None:
+    assert (vendor_configuration(configuration) == configuration) is kept
