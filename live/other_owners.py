@@ -135,9 +135,9 @@ def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[
                 former = by_deployment.get((namespace, target)) if kind == "Deployment" else None
                 if former and former.retained and former.autoscaler != name:
                     yield (
-                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With "
+                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With adopted or "
                         f"retainOnDelete it would stay beside HPA {namespace}/{former.autoscaler}, and with two HPAs "
-                        "neither scales. Set retainOnDelete to false and run `pulumi up`, then rename the HPA."
+                        f"neither scales. Keep its name, or run `kubectl delete hpa {name} -n {namespace}` first."
                     )
                 continue
             # A ScaledObject makes an HPA, and recreates it when it is deleted.

@@ -41,7 +41,7 @@ def no_other_owners(
             service.object_name,
             service.autoscaler_name,
             renamed=service.formerly is not None,
-            retained=service.retain_on_delete,
+            retained=service.adopted or service.retain_on_delete,
         )
         for service in services
     ]

@@ -184,7 +184,16 @@ def test_reports_an_own_hpa_that_would_stay_beside_its_successor(retained: bool,
     bert = Scaled("demo", "bert", "bert-gpu", retained=retained)
     sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
     assert bool(sentences) is told
-    assert all("Set retainOnDelete to false and run `pulumi up`, then rename the HPA" in one for one in sentences)
+    assert all("Keep its name, or run `kubectl delete hpa old -n demo` first." in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize("setting", ["adopted", "retainOnDelete"])
+def test_a_run_does_not_rename_an_hpa_that_stays(setting: str) -> None:
+    kept = config()
+    kept["ackgpu:services"][0][setting] = True
+    snapshot = Snapshot([], {HPA: [scaler("old", stack="ackgpu/unit")]})
+    with pytest.raises(pulumi.RunError, match="would stay beside HPA demo/bert-gpu"):
+        run_program(kept, Recorder(snapshot=snapshot))
 
 
 @pytest.mark.parametrize(
