@@ -15,7 +15,7 @@ def check(stack: str) -> None:
     Prints warnings and what the settings amount to, or each fault with its line.
     """
     from autoscaling.settings import SettingsError
-    from autoscaling.settings.checked_file import check_file, summary
+    from autoscaling.settings.stack_file import check_file, summary
 
     path = stack_file(stack)
     with explained(SettingsError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autoscaling.settings import Settings, SettingsError
-from autoscaling.settings.checked_file import check_file
+from autoscaling.settings.stack_file import check_file
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import STACK
 

@@ -14,9 +14,7 @@ PROJECT = "ackgpu"
 
 OCTAL = re.compile(r"[-+]?0[0-7]+")
 _TIME = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})"
-    r"(?:[Tt](\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?(Z|[-+]\d\d:\d\d)| (\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?)?",
-    re.ASCII,
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([Tt ])(\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII
 )
 
 
@@ -63,17 +61,15 @@ def number(text: str) -> int | float | str:
 def plain_text(text: str) -> str:
     """Return what the engine makes of a text without quotes: a date becomes another text."""
     match = _TIME.fullmatch(text)
-    if match is None:
+    if match is None or (match[4] in ("T", "t")) is not bool(match[9]):
         return text
-    year, month, day, *clock = match.groups()
-    hour, minute, second, fraction = clock[:4] if clock[0] else clock[5:]
-    zone = clock[4] if clock[4] not in (None, "Z") else None
+    year, month, day, hour, minute, second = (int(match[part] or 0) for part in (1, 2, 3, 5, 6, 7))
     try:
-        moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
+        moment = datetime(year, month, day, hour, minute, second)
     except ValueError:
         return text
-    offset = zone.replace(":", "") if zone else "+0000"
-    return f"{moment:%Y-%m-%d %H:%M:%S}{(fraction or '')[:10].rstrip('0.')} {offset} {offset if zone else 'UTC'}"
+    offset, zone = ("+0000", "UTC") if match[9] in (None, "Z") else (match[9].replace(":", ""),) * 2
+    return f"{moment:%Y-%m-%d %H:%M:%S}{(match[8] or '')[:10].rstrip('0.')} {offset} {zone}"
 
 
 def _decoded(text: str) -> Any:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -81,10 +81,8 @@ def encryption_errors(encrypted: Collection[str], model: type[BaseModel]) -> Ite
             yield f"{key} contains encrypted values, but no setting in it is a secret: set it in plain text{secrets}."
 
 
-def model_errors(
-    error: ValidationError, model: type[BaseModel], removed: Mapping[str, str] = MappingProxyType({})
-) -> list[Finding]:
-    """Return one error for each key that the models refuse, in the models' order.
+def model_errors(error: ValidationError, model: type[BaseModel], removed: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each key that the models refuse, in the models' order.
 
     Args:
         error: from the models.
@@ -92,10 +90,10 @@ def model_errors(
         removed: settings of earlier versions, with the reasons why they were removed.
     """
     refused = [_refused(details, model) for details in error.errors()]
-    meant = {each.meant for each in refused}
     # A misspelt key is one error: the key that it should be is not missing.
+    meant = {each.meant for each in refused}
     return [
-        Finding(_removal(each.key, removed) or each.sentence, (each.key,))
+        f"{each.key} is no longer a setting: {removed[each.key]}. Remove it." if each.key in removed else each.sentence
         for each in refused
         if not (each.kind == "missing" and each.key in meant)
     ]
@@ -217,10 +215,6 @@ def _inside(spot: Place, part: int | str) -> Place | None:
         info = field_of(spot.annotation, part)
         return place(info.annotation, info.metadata) if info else None
     return place(get_args(spot.annotation)[-1])
-
-
-def _removal(key: str, removed: Mapping[str, str]) -> str | None:
-    return f"{key} is no longer a setting: {removed[key]}. Remove it." if key in removed else None
 
 
 def _is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:

@@ -1,4 +1,4 @@
-"""A stack's settings file `Pulumi.<stack>.yaml`, read as Pulumi's engine reads it, with lines."""
+"""A stack's settings file `Pulumi.<stack>.yaml`: read as Pulumi's engine reads it, and checked without the engine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ruamel.yaml.error import MarkedYAMLError, StringMark
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from autoscaling.settings import Settings, SettingsError, parse_config, warnings
 from autoscaling.settings.engine_config import OCTAL, PROJECT, engine_text, full_key, number, plain_text
 from autoscaling.settings.errors import Location, aliases, key_of
-from autoscaling.settings.stack import Settings
 from autoscaling.settings.wording import near_one, nearest
 
 TOP_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
@@ -79,6 +79,46 @@ class StackFile:
     def refuse(self, sentence: str, line: int | None = None) -> None:
         """Add an error."""
         self.errors.append(self.located(sentence, line))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The settings of a file."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+    """Each begins with the file and the line."""
+    unknown: frozenset[str] = frozenset()
+    """Settings that an environment may set; the required settings among them have placeholders."""
+
+
+def check_file(path: Path) -> Checked:
+    """Check a settings file as the program does, and what the engine ignores in it.
+
+    Raises:
+        SettingsError: each error begins with the file and, if known, the line.
+    """
+    stack = read_stack_file(path)
+    if stack.errors:
+        raise SettingsError(stack.errors)
+    unknown = set(aliases(Settings)) - set(stack.lines) if stack.environment else set()
+    try:
+        settings = parse_config(stack.config, encrypted=stack.encrypted, unknown=unknown)
+    except SettingsError as error:
+        raise SettingsError([stack.at(sentence) for sentence in error.faults]) from None
+    warned = [stack.at(sentence, "warning: ") for sentence in warnings(settings, unknown=unknown)]
+    return Checked(settings, tuple(warned), frozenset(unknown))
+
+
+def summary(checked: Checked) -> str:
+    """Sum up the settings in a line."""
+    if checked.unknown:
+        return f"ok, except for settings that only `pulumi preview` can check: {', '.join(sorted(checked.unknown))}"
+    settings = checked.settings
+    count = len(settings.services)
+    pods = sum(service.autoscaler.max_replicas for service in settings.services)
+    where = f"on the platform of {settings.platform}" if settings.platform else f"in {settings.region}"
+    return f"ok, {count} service{'' if count == 1 else 's'} of at most {pods} pods {where}"
 
 
 def read_stack_file(path: Path) -> StackFile:
@@ -202,8 +242,7 @@ def _read(stack: StackFile, document: Document) -> None:
     for octal_line, sentence in document.octals.items():
         stack.refuse(sentence, octal_line)
     stack.environment = top.get("environment") is not None
-    config = top.get("config")
-    line = document.lines.get(("config",))
+    config, line = top.get("config"), document.lines.get(("config",))
     if isinstance(config, dict):
         for key, value in config.items():
             _read_key(stack, document, key, value)
@@ -234,9 +273,9 @@ def _read_key(stack: StackFile, document: Document, key: str, value: Any) -> Non
     namespace, name = full.split(":")
     if namespace == PROJECT:
         stack.config[full] = engine_text(_decrypted(value, (name,), stack.encrypted))
-        # The lines of aliased content are those of the anchor.
-        inner = {key_of((name, *path[2:])): at for path, at in document.lines.items() if path[:2] == ("config", key)}
-        stack.lines.update(inner)
+        for path, at in document.lines.items():
+            if path[:2] == ("config", key):
+                stack.lines[key_of((name, *path[2:]))] = at
         return
     stack.config[full] = engine_text(value)
     if difflib.get_close_matches(namespace.lower(), [PROJECT], cutoff=_SAME_PROJECT):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaling.settings import Settings, SettingsError
-from autoscaling.settings.checked_file import check_file
+from autoscaling.settings.stack_file import check_file
 from commands import CHECKOUT
 from commands.adopt.account import look_at_account
 from commands.adopt.cluster import ClusterReader

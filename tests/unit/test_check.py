@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from autoscaling.settings import SettingsError
-from autoscaling.settings.checked_file import check_file, summary
 from autoscaling.settings.engine_config import PROJECT
 from autoscaling.settings.errors import key_of
+from autoscaling.settings.stack_file import check_file, summary
 from commands import command_line
 from tests.unit.test_settings import FULL, leaves
 from tests.wrong_settings import FOLDER, wrong_file

@@ -9,10 +9,9 @@ import pytest
 from jsonschema import Draft7Validator
 
 from autoscaling.settings import SettingsError
-from autoscaling.settings.checked_file import check_file
 from autoscaling.settings.errors import encryption_errors
 from autoscaling.settings.stack import Settings
-from autoscaling.settings.stack_file import SettingsFileError, StackFile, load, read_stack_file
+from autoscaling.settings.stack_file import SettingsFileError, StackFile, check_file, load, read_stack_file
 from commands.docs.stack_schema import stack_schema
 from tests.unit.program import Recorder, run_program
 from tests.wrong_settings import WRONG_FILES, WrongFile
