@@ -79,7 +79,7 @@ def parse(
     errors = [finding for finding in findings(settings) if finding.severity == "error"]
     if encrypted is not None:
         errors += plain_secrets(settings, encrypted)
-    sentences += [finding.sentence for finding in errors if not finding.depends_on(unknown)]
+    sentences += [finding.sentence for finding in errors if set(unknown).isdisjoint(finding.depends_on)]
     if sentences:
         raise SettingsError(sentences)
     return settings
@@ -95,7 +95,7 @@ def warnings(settings: Settings, *, unknown: Collection[str] = ()) -> list[str]:
     if settings.platform:
         unknown = {*unknown, *PLATFORM_KEYS}
     warned = (finding for finding in findings(settings) if finding.severity == "warning")
-    return [finding.sentence for finding in warned if not finding.depends_on(unknown)]
+    return [finding.sentence for finding in warned if set(unknown).isdisjoint(finding.depends_on)]
 
 
 def _left_out(key: str, value: Any) -> bool:

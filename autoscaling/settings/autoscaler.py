@@ -88,7 +88,7 @@ def _replicas(service: Service, key: str) -> Iterator[Finding]:
     if low > high:
         yield Finding(
             f"{key}.autoscaler.minReplicas is {low}, above maxReplicas ({high}): lower it or raise maxReplicas.",
-            (f"{key}.autoscaler.minReplicas", f"{key}.autoscaler.maxReplicas"),
+            ("services",),
         )
 
 
@@ -100,7 +100,7 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
                 f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
                 f"window is always {window}s: pods would be taken away before those that replace them are Ready; set "
                 "autoscalingApi to v2, or lower startupTime by a faster start.",
-                (f"{key}.startupTime", "cluster.autoscalingApi"),
+                ("services", "cluster"),
             )
         return
     window = service.autoscaler.scale_down.stabilization_window_seconds
@@ -109,7 +109,7 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
         yield Finding(
             f"{window_key} is {window}, less than startupTime ({service.startup_time}): pods would be taken away "
             "before those that replace them are Ready; raise it.",
-            (window_key, f"{key}.startupTime"),
+            ("services",),
         )
 
 
@@ -121,5 +121,5 @@ def _behavior(service: Service, key: str, settings: Settings) -> Iterator[Findin
             yield Finding(
                 f"{key}.autoscaler.{alias} can't be set with cluster.autoscalingApi v2beta1, which has no behavior: "
                 "remove it.",
-                (f"{key}.autoscaler.{alias}", "cluster.autoscalingApi"),
+                ("services", "cluster"),
             )

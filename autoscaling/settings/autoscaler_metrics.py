@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from autoscaling.settings.services import Service
     from autoscaling.settings.stack import Settings
 
+_READ = ("services", "metricsAdapter", "gpuNodePool")
 _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"
-_IDLE = "metricsAdapter.idleAsZero"
 _CARD_MODE = "gpuNodePool.cardMode"
-_TYPES = "gpuNodePool.instanceTypes"
 _LEAST_MIB = 100
 """A target below it is taken for one in GiB."""
 
@@ -92,14 +91,13 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
         for position, use in enumerate(service.autoscaler.metrics):
             key = f"services[{index}].autoscaler.metrics[{position}]"
             if use.exposed_name in seen:
-                keys = (f"{one}.{part}" for one in (key, seen[use.exposed_name]) for part in ("name", "aggregation"))
-                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", tuple(keys))
+                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", ("services",))
                 continue
             seen[use.exposed_name] = key
-            yield from _use(use, key, service, index, settings)
+            yield from _use(use, key, service, settings)
 
 
-def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Settings) -> Iterator[Finding]:
+def _use(use: MetricTarget, key: str, service: Service, settings: Settings) -> Iterator[Finding]:
     metric = catalogue().find(use.name)
     of_own_rules = settings.rule_set.find(use.exposed_name)
     if metric is None or (
@@ -113,30 +111,32 @@ def _use(use: MetricTarget, key: str, service: Service, index: int, settings: Se
         return
     exposed = settings.rule_set.find(use.exposed_name)
     if exposed:
-        yield from _target(use, exposed, key, service, index, settings)
-    yield from _engine(metric, key, service, index)
+        yield from _target(use, exposed, key, service, settings)
+    yield from _engine(metric, key, service)
 
 
 def _of_an_extra_rule(use: MetricTarget, key: str, settings: Settings) -> Iterator[Finding]:
     """The faults of a metric that the program's own rules don't expose, whose unit and range nobody knows."""
     exposed = exposed_metrics(settings.metrics_adapter.extra_rules)
-    keys = (f"{key}.name", EXTRA_RULES)
     name = use.exposed_name
     if name not in exposed:
         names = [*exposed, *(one.name for one in catalogue().metrics)]
-        yield Finding(f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", keys)
+        yield Finding(
+            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}",
+            ("services", "metricsAdapter"),
+        )
         return
     if "pod" not in exposed[name]:
         yield Finding(
             f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(exposed[name])} only, and "
             "an HPA reads pods: give that rule a label of the pod under resources.overrides.",
-            keys,
+            ("services", "metricsAdapter"),
         )
     if use.aggregation and name == use.name:
         yield Finding(
             f"{key}.aggregation is {use.aggregation!r}, and {use.name} is of {EXTRA_RULES}, whose query aggregates: "
             "remove it.",
-            (*keys, f"{key}.aggregation"),
+            ("services", "metricsAdapter"),
         )
 
 
@@ -148,13 +148,13 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
         yield Finding(
             f"{_CARD_MODE} is mig, and ACK's GPU monitoring does not cover MIG: run NVIDIA's dcgm-exporter, set "
             f"{_LABELS} to upstream and {name_key} to DCGM_FI_PROF_GR_ENGINE_ACTIVE.",
-            (_CARD_MODE, _LABELS, name_key),
+            _READ,
         )
     if not metric.exported_under(adapter.labels):
         yield Finding(
             f"{name_key} is {use.name!r}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
             f"{_usable(settings)}.",
-            (name_key, _LABELS, _CARD_MODE),
+            _READ,
         )
     if mode not in metric.card_modes:
         reason = (
@@ -162,23 +162,17 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
             if mode == "mig"
             else f"which is that of a whole card, and with {_CARD_MODE} {mode} several pods share it"
         )
-        yield Finding(
-            f"{name_key} is {use.name!r}, {reason}: choose {_usable(settings)}.",
-            (name_key, _CARD_MODE, _LABELS),
-        )
+        yield Finding(f"{name_key} is {use.name!r}, {reason}: choose {_usable(settings)}.", _READ)
     exposed = settings.rule_set.find(use.exposed_name)
     if exposed is None:
         what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else f"{name_key} is {use.name!r}"
-        yield Finding(
-            f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened.",
-            (name_key, f"{key}.aggregation", _RULES),
-        )
+        yield Finding(f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened.", _READ)
     elif "pod" not in exposed.resources:
         able = [preset for preset in RULE_PRESETS if _for_pods(metric, preset)]
         yield Finding(
             f"{name_key} is {use.name!r}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads "
             f"pods: set {_RULES} to {' or '.join(able)}, or choose a DCGM_CUSTOM_ metric.",
-            (name_key, _RULES),
+            _READ,
         )
 
 
@@ -194,28 +188,25 @@ def _usable(settings: Settings) -> str:
 
 
 def _target(
-    use: MetricTarget, exposed: ExposedMetric, key: str, service: Service, index: int, settings: Settings
+    use: MetricTarget, exposed: ExposedMetric, key: str, service: Service, settings: Settings
 ) -> Iterator[Finding]:
     target_key, target = f"{key}.target", use.target
-    read = (target_key, f"{key}.name", f"{key}.aggregation")
     highest, unit = _highest(exposed, service)
-    rests_on: tuple[str, ...] = (*read, _RULES, f"services[{index}].gpus")
     if target > highest:
         yield Finding(
             f"{target_key} is {target:f}, which {exposed.name} never reaches: with the rules "
             f"{settings.metrics_adapter.rules!r} it is at most {highest:f}{unit}.",
-            rests_on,
+            _READ,
         )
         return
-    yield from _slip(use, exposed, target_key, f"{key}.name")
+    yield from _slip(use, exposed, target_key)
     if exposed.metric.unit == "MiB":
-        memory, whose, keys = _memory_of_a_pod(exposed, service, f"services[{index}]", settings)
-        rests_on = (*read, *keys)
+        memory, whose = _memory_of_a_pod(exposed, service, settings)
         if memory is None:
             return
         if target > memory:
             yield Finding(
-                f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.", rests_on
+                f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.", _READ
             )
             return
         highest, unit = Decimal(memory), " MiB"
@@ -223,8 +214,8 @@ def _target(
     if target > most:
         yield Finding(
             f"{target_key} is {target:f}{unit}, and an HPA adds replicas from more than 1.1 x the target on, which "
-            f"{exposed.name} with at most {highest:f}{unit} never reaches: the highest target of use is {most:f}.",
-            rests_on,
+            f"{exposed.name} with at most {highest:f}{unit} never reaches: use a target of at most {most:f}.",
+            _READ,
             "warning",
         )
 
@@ -239,14 +230,14 @@ def _highest_useful(highest: Decimal) -> Decimal:
     return (highest / step * 10 - 1) // 11 * step
 
 
-def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str, name_key: str) -> Iterator[Finding]:
+def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str) -> Iterator[Finding]:
     metric, hint = exposed.metric, None
     if metric.unit == "%" and exposed.range == metric.range and use.target <= 1:
         hint = f"{use.target:f} %: write {(use.target * 100).normalize() + 0:f} if that part of the whole is meant"
     elif metric.unit == "MiB" and use.target < _LEAST_MIB:
         hint = f"{use.target:f} MiB: write {use.target:f}Gi if GiB are meant"
     if hint:
-        yield Finding(f"{target_key} is {hint}.", (target_key, name_key, _RULES), "warning")
+        yield Finding(f"{target_key} is {hint}.", ("services", "metricsAdapter"), "warning")
 
 
 def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
@@ -257,24 +248,21 @@ def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
     return Decimal(str(highest * cards)).normalize() + 0, unit
 
 
-def _memory_of_a_pod(
-    exposed: ExposedMetric, service: Service, key: str, settings: Settings
-) -> tuple[int | None, str, tuple[str, ...]]:
-    """MiB that the metric of a pod can be, whose they are, and the settings that say so; None where nobody knows."""
+def _memory_of_a_pod(exposed: ExposedMetric, service: Service, settings: Settings) -> tuple[int | None, str]:
+    """MiB that the metric of a pod can be, and whose they are; None if they are unknown."""
     pool = settings.gpu_node_pool
     largest = gpu_memory_mib(pool.instance_types)
     if pool.card_mode == "share":
-        # Nothing keeps a pod within what it asks for.
-        return largest, "a card of the pool has", (_TYPES, _CARD_MODE)
+        # Pods are not limited to what they ask for.
+        return largest, "a card of the pool has"
     if service.gpu_memory_gib:
-        return service.gpu_memory_gib * 1024, "a pod is given", (f"{key}.gpuMemoryGiB", _CARD_MODE)
+        return service.gpu_memory_gib * 1024, "a pod is given"
     if exposed.aggregation != "sum":
-        return largest, "a GPU of the pool has", (_TYPES, _CARD_MODE)
-    memory = largest * service.gpus if largest else None
-    return memory, "the GPUs of a pod have", (_TYPES, _CARD_MODE, f"{key}.gpus")
+        return largest, "a GPU of the pool has"
+    return largest and largest * service.gpus, "the GPUs of a pod have"
 
 
-def _engine(metric: GpuMetric, key: str, service: Service, index: int) -> Iterator[Finding]:
+def _engine(metric: GpuMetric, key: str, service: Service) -> Iterator[Finding]:
     found = re.search("vllm|sglang", service.image, re.IGNORECASE)
     engine = found[0].lower() if found else None
     if engine is None or (metric.level == "engine" and metric.name.startswith(engine)):
@@ -288,6 +276,6 @@ def _engine(metric: GpuMetric, key: str, service: Service, index: int) -> Iterat
     yield Finding(
         f"{key}.name is {metric.name!r}, and the image {service.image} looks like {engine}, {why}: consider "
         f"{' or '.join(own)}.",
-        (f"{key}.name", f"services[{index}].image"),
+        ("services",),
         "warning",
     )

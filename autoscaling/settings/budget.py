@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from autoscaling.settings.errors import Finding
@@ -13,9 +12,6 @@ from autoscaling.settings.wording import nearest
 if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings
 
-_TYPES = "gpuNodePool.instanceTypes"
-_PER_NODE = "gpuNodePool.gpusPerNode"
-_POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
 _MAX_GPUS = "budget.maxGpus"
 _MAX_COST = "budget.maxHourlyCost"
 _PRICES = "budget.hourlyPrices"
@@ -33,57 +29,54 @@ class Budget(Model):
 
 
 def budget_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault of the budget."""
-    # What the pool may grow to is what is paid for, whichever service or placeholder made it grow.
-    pool, budget = settings.gpu_node_pool, settings.budget
-    nodes = pool.max_nodes
+    """Return every error of the budget."""
+    # The pool's limit is what is paid for, whichever service or placeholder makes the pool grow.
+    nodes = settings.gpu_node_pool.max_nodes
     if nodes is None:
         return
-    if budget.max_gpus is not None:
-        per_node = pool.node_gpus
-        if per_node is None:
-            yield Finding(
-                f"{_MAX_GPUS} is {budget.max_gpus}, and the GPUs of {', '.join(pool.instance_types)} can't be counted: "
-                f"set {_PER_NODE}.",
-                (_MAX_GPUS, _TYPES, _PER_NODE),
-            )
-        elif nodes * per_node > budget.max_gpus:
-            yield Finding(
-                f"{_MAX_GPUS} is {budget.max_gpus}, but gpuNodePool can grow to {nodes * per_node} GPUs ({nodes} nodes "
-                f"x {per_node} of {' or '.join(pool.instance_types)}): lower the pool or raise maxGpus.",
-                (_MAX_GPUS, _TYPES, _PER_NODE, *_POOL_SIZE),
-            )
-    yield from _cost(settings, nodes)
+    for sentence in (*_gpus(settings, nodes), *_cost(settings, nodes)):
+        yield Finding(sentence, ("budget", "gpuNodePool"))
 
 
-def _cost(settings: Settings, nodes: int) -> Iterator[Finding]:
+def _gpus(settings: Settings, nodes: int) -> Iterator[str]:
+    pool, most = settings.gpu_node_pool, settings.budget.max_gpus
+    if most is None:
+        return
+    if pool.node_gpus is None:
+        yield (
+            f"{_MAX_GPUS} is {most}, and the GPUs of {', '.join(pool.instance_types)} can't be counted: set "
+            "gpuNodePool.gpusPerNode."
+        )
+    elif nodes * pool.node_gpus > most:
+        yield (
+            f"{_MAX_GPUS} is {most}, but gpuNodePool can grow to {nodes * pool.node_gpus} GPUs ({nodes} nodes x "
+            f"{pool.node_gpus} of {' or '.join(pool.instance_types)}): lower the pool or raise maxGpus."
+        )
+
+
+def _cost(settings: Settings, nodes: int) -> Iterator[str]:
     types, budget = settings.gpu_node_pool.instance_types, settings.budget
-    unpriced = [name for name in types if name not in budget.hourly_prices]
-    for name in budget.hourly_prices:
+    prices, most = budget.hourly_prices, budget.max_hourly_cost
+    unpriced = [name for name in types if name not in prices]
+    for name in prices:
         if name not in types:
-            yield Finding(
-                f"{_PRICES} has {name}, which {_TYPES} has not: "
-                + (nearest(name, unpriced) if unpriced else "remove it."),
-                (f"{_PRICES}.{name}", _TYPES),
+            yield (
+                f"{_PRICES} lists {name}, which is not in gpuNodePool.instanceTypes: "
+                f"{nearest(name, unpriced) if unpriced else 'remove it.'}"
             )
-    if budget.max_hourly_cost is None:
-        if budget.hourly_prices:
-            yield Finding(
-                f"{_PRICES} is set, and {_MAX_COST} is not: set it, or remove the prices.", (_PRICES, _MAX_COST)
+    if most is None:
+        if prices:
+            yield f"{_PRICES} is set, and {_MAX_COST} is not: set it, or remove the prices."
+    elif unpriced:
+        yield (
+            f"{_MAX_COST} is {most:f}, and {_PRICES} has no price of {', '.join(unpriced)}: add it, since no price is "
+            "guessed."
+        )
+    else:
+        dearest = max(types, key=lambda name: prices[name])
+        cost = nodes * prices[dearest]
+        if cost > most:
+            yield (
+                f"{_MAX_COST} is {most:f}, but gpuNodePool can cost {cost:f} an hour ({nodes} nodes x "
+                f"{prices[dearest]:f} of {dearest}): lower the pool or raise maxHourlyCost."
             )
-        return
-    if unpriced:
-        yield Finding(
-            f"{_MAX_COST} is {budget.max_hourly_cost:f}, and {_PRICES} has no price of {', '.join(unpriced)}: add it, "
-            "since no price is guessed.",
-            (_MAX_COST, _PRICES, _TYPES),
-        )
-        return
-    dearest = max(types, key=lambda name: budget.hourly_prices[name])
-    cost: Decimal = nodes * budget.hourly_prices[dearest]
-    if cost > budget.max_hourly_cost:
-        yield Finding(
-            f"{_MAX_COST} is {budget.max_hourly_cost:f}, but gpuNodePool can cost {cost:f} an hour ({nodes} nodes x "
-            f"{budget.hourly_prices[dearest]:f} of {dearest}): lower the pool or raise maxHourlyCost.",
-            (_MAX_COST, _PRICES, _TYPES, *_POOL_SIZE),
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,8 @@ from autoscaling.settings.services import Service
 if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings
 
-_TYPES = "gpuNodePool.instanceTypes"
-_PER_NODE = "gpuNodePool.gpusPerNode"
+_BOTH = ("gpuNodePool", "services")
 _CARD_MODE = "gpuNodePool.cardMode"
-_POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
-_POOL = (_TYPES, _PER_NODE, _CARD_MODE, *_POOL_SIZE)
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
 """https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); it has some
 Blackwell cards, and no source names the models of the table's."""
@@ -45,10 +42,10 @@ def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[Finding]
             yield Finding(
                 f"{key} can't be set with {_CARD_MODE} {pool.card_mode}, where a pod asks by {' and '.join(wanted)}: "
                 "remove it.",
-                (key, _CARD_MODE),
+                _BOTH,
             )
         elif alias in wanted and alias not in given and alias != "gpus":
-            yield Finding(f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it.", (key, _CARD_MODE))
+            yield Finding(f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it.", _BOTH)
 
 
 def _cards_of_all(settings: Settings) -> Iterator[Finding]:
@@ -58,7 +55,7 @@ def _cards_of_all(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether "
             "the services fit the pool is not checked.",
-            (_CARD_MODE,),
+            ("gpuNodePool",),
             "warning",
         )
         yield from _without_mig(pool)
@@ -78,20 +75,16 @@ def _without_mig(pool: GpuNodePool) -> Iterator[Finding]:
             yield Finding(
                 f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: "
                 "choose a type with A30, A100, H20 or newer, or another cardMode.",
-                (_CARD_MODE, _TYPES),
+                ("gpuNodePool",),
                 "warning",
             )
 
 
 def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
-    read = (_TYPES, _PER_NODE)
     too_large = [index for index, service in enumerate(settings.services) if service.gpus > per_node]
     for index in too_large:
         gpus = settings.services[index].gpus
-        yield Finding(
-            f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it.",
-            (*read, f"services[{index}].gpus"),
-        )
+        yield Finding(f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it.", _BOTH)
     nodes = settings.gpu_node_pool.max_nodes
     if too_large or nodes is None:
         return
@@ -100,7 +93,7 @@ def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
         yield Finding(
             f"services can ask for {needed} GPUs (the sum of maxReplicas x gpus), but gpuNodePool offers at most "
             f"{nodes * per_node} ({nodes} nodes x {per_node}): raise the pool or lower maxReplicas.",
-            (*read, *_POOL_SIZE, *_demand(settings.services, "gpus")),
+            _BOTH,
         )
         return
     for index, service in enumerate(settings.services):
@@ -111,7 +104,6 @@ def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
                 service,
                 f"gpus is {service.gpus} and a pod has all its GPUs on one node: {nodes} nodes x {per_node} GPUs take "
                 f"{most}",
-                (*read, *_POOL_SIZE, f"services[{index}].gpus"),
             )
 
 
@@ -119,13 +111,12 @@ def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
     pool = settings.gpu_node_pool
     mib = gpu_memory_mib(pool.instance_types)
     card = mib // 1024 if mib else None
-    read = (_TYPES, _PER_NODE, _CARD_MODE)
     for index, service in enumerate(settings.services):
         if card and (service.gpu_memory_gib or 0) > card:
             yield Finding(
                 f"services[{index}].gpuMemoryGiB is {service.gpu_memory_gib}, but a card of the pool has {card} GiB: "
                 "lower it.",
-                (*read, f"services[{index}].gpuMemoryGiB"),
+                _BOTH,
             )
             return
     nodes = pool.max_nodes
@@ -141,7 +132,7 @@ def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
                 f"services can ask for {needed} {unit} of GPUs (the sum of maxReplicas x {alias}), but gpuNodePool "
                 f"offers at most {nodes * per_node * have} ({nodes} nodes x {per_node} cards x {have}): raise the pool "
                 "or lower maxReplicas.",
-                (*read, *_POOL_SIZE, *_demand(settings.services, alias)),
+                _BOTH,
             )
             continue
         for index, service in enumerate(settings.services):
@@ -153,19 +144,14 @@ def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
                     service,
                     f"{alias} is {asked} and a pod has its share on one card: {nodes} nodes x {per_node} cards x "
                     f"{have} {unit} take {most}",
-                    (*read, *_POOL_SIZE, f"services[{index}].{alias}"),
                 )
 
 
-def _too_many(index: int, service: Service, why: str, keys: tuple[str, ...]) -> Finding:
+def _too_many(index: int, service: Service, why: str) -> Finding:
     key = f"services[{index}].autoscaler.maxReplicas"
     return Finding(
-        f"{key} is {service.autoscaler.max_replicas}, but {why}: raise the pool or lower maxReplicas.", (*keys, key)
+        f"{key} is {service.autoscaler.max_replicas}, but {why}: raise the pool or lower maxReplicas.", _BOTH
     )
-
-
-def _demand(services: Sequence[Service], alias: str) -> list[str]:
-    return [f"services[{index}].{key}" for index in range(len(services)) for key in (alias, "autoscaler.maxReplicas")]
 
 
 def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
@@ -178,28 +164,23 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
             continue
         least, largest = min(offers), max(offers)
         unit = "vCPUs" if name == "cpu" else "GiB"
-        keys = (f"{key}.{name}", *_POOL)
         if asked > largest:
-            yield Finding(f"{key}.{name} is {text}, but a node of the pool has {largest:f} {unit}: lower it.", keys)
+            yield Finding(f"{key}.{name} is {text}, but a node of the pool has {largest:f} {unit}: lower it.", _BOTH)
         elif pods and nodes and nodes * int(largest // asked) < min(most, nodes * pods):
             held = int(largest // asked)
             yield Finding(
                 f"{key}.{name} is {text}: of such pods a node of the pool holds {held} ({largest:f} {unit}), and "
                 f"{nodes} nodes hold {nodes * held}, fewer than maxReplicas ({most}): lower {name} or maxReplicas, or "
                 "raise the pool.",
-                (*keys, f"{key}.autoscaler.maxReplicas", *_cards(key)),
+                _BOTH,
             )
         elif pods and asked * pods > least:
             yield Finding(
                 f"{key}.{name} is {text}, and {pods} pods, as many as the GPUs of a node take, ask for "
                 f"{decimal(asked * pods)} {unit} of a node's {least:f}: GPUs stay unused; lower it.",
-                (*keys, *_cards(key)),
+                _BOTH,
                 "warning",
             )
-
-
-def _cards(key: str) -> list[str]:
-    return [f"{key}.gpus", f"{key}.gpuMemoryGiB"]
 
 
 def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:

@@ -98,9 +98,7 @@ def cluster_findings(settings: Settings) -> Iterator[Finding]:
     """Every fault of `cluster`."""
     cluster = settings.cluster
     if (cluster.id is None) == (cluster.create is None):
-        yield Finding(
-            "cluster: set exactly one of id (of a cluster that exists) and create.", ("cluster.id", "cluster.create")
-        )
+        yield Finding("cluster: set exactly one of id (of a cluster that exists) and create.", ("cluster",))
     if cluster.create is None:
         return
     yield from _network(cluster.create, settings.region)
@@ -115,19 +113,19 @@ def _network(creation: ClusterCreation, region: str) -> Iterator[Finding]:
     if existing == (creation.zones is not None):
         yield Finding(
             f"{_KEY}: set either zones, for a new VPC, or vswitchIds and podVswitchIds, of a VPC that exists.",
-            (f"{_KEY}.zones", f"{_KEY}.vswitchIds", f"{_KEY}.podVswitchIds"),
+            ("cluster",),
         )
     elif existing:
         for given, missing in (("vswitch_ids", "podVswitchIds"), ("pod_vswitch_ids", "vswitchIds")):
             if getattr(creation, given) is not None and None in (creation.vswitch_ids, creation.pod_vswitch_ids):
                 yield Finding(
                     f"{_KEY}.{missing} is missing: with Terway nodes and pods have vSwitches each, in the same zones.",
-                    (f"{_KEY}.{missing}",),
+                    ("cluster",),
                 )
         if "vpc_cidr" in creation.model_fields_set:
             yield Finding(
                 f"{_KEY}.vpcCidr is of a new VPC, and {_KEY}.vswitchIds names one that exists: remove one of them.",
-                (f"{_KEY}.vpcCidr", f"{_KEY}.vswitchIds"),
+                ("cluster",),
             )
     else:
         yield from _zones(creation, region)
@@ -140,9 +138,9 @@ def _zones(creation: ClusterCreation, region: str) -> Iterator[Finding]:
         key = f"{_KEY}.zones[{index}]"
         # cn-hangzhou-h, and elsewhere ap-southeast-1a.
         if not re.fullmatch(rf"{region}-?[a-z]", zone):
-            yield Finding(f"{key} is {zone!r}, which is no zone of {region}.", (key, "region"))
+            yield Finding(f"{key} is {zone!r}, which is no zone of {region}.", ("cluster", "region"))
         elif zone in zones[:index]:
-            yield Finding(f"{key} is {zone!r} again: name each zone once.", (f"{_KEY}.zones",))
+            yield Finding(f"{key} is {zone!r} again: name each zone once.", ("cluster", "region"))
 
 
 def _vpc(creation: ClusterCreation) -> Iterator[Finding]:
@@ -153,10 +151,10 @@ def _vpc(creation: ClusterCreation) -> Iterator[Finding]:
         yield Finding(
             f"{key} is {block}, and a VPC for nodes and pods in three zones has /{_VPC_PREFIXES[0]} to "
             f"/{_VPC_PREFIXES[-1]}.",
-            (key,),
+            ("cluster",),
         )
     elif taken := next((other for other in _NO_VPC if block.overlaps(other)), None):
-        yield Finding(f"{key} is {block}, which overlaps with {taken}: no VPC can have those addresses.", (key,))
+        yield Finding(f"{key} is {block}, which overlaps with {taken}: no VPC can have those addresses.", ("cluster",))
 
 
 def _services(creation: ClusterCreation) -> Iterator[Finding]:
@@ -168,12 +166,12 @@ def _services(creation: ClusterCreation) -> Iterator[Finding]:
         yield Finding(
             f"{key} is {block}, and ACK takes /{_SERVICE_PREFIXES[0]} to /{_SERVICE_PREFIXES[-1]} of "
             f"{', '.join(map(str, _PRIVATE))}.",
-            (key,),
+            ("cluster",),
         )
     elif creation.vswitch_ids is None and vpc is not None and block.overlaps(vpc):
         yield Finding(
             f"{key} is {block}, which overlaps with {vpc_key} ({vpc}): choose addresses that the VPC does not have.",
-            (key, vpc_key),
+            ("cluster",),
         )
 
 
@@ -181,18 +179,17 @@ def _version(creation: ClusterCreation, settings: Settings) -> Iterator[Finding]
     api = settings.cluster.autoscaling_api
     oldest, newest = KUBERNETES_MINORS[api]
     minor = int(creation.version.split(".")[1]) if creation.version else None
-    keys = (f"{_KEY}.version", "cluster.autoscalingApi")
     if minor is None and newest is not None:
         yield Finding(
             f"cluster.autoscalingApi is {api}, and a new cluster has a newer Kubernetes than 1.{newest}: set it to v2.",
-            keys,
+            ("cluster",),
         )
     elif minor is not None and (minor < oldest or (newest is not None and minor > newest)):
         other = "v2beta1" if minor < oldest else "v2"
         yield Finding(
             f"{_KEY}.version is {creation.version}, which does not serve autoscaling/{api}: set cluster.autoscalingApi "
             f"to {other}, or another version.",
-            keys,
+            ("cluster",),
         )
 
 
@@ -201,7 +198,7 @@ def _edition(creation: ClusterCreation, settings: Settings) -> Iterator[Finding]
     if creation.spec == "ack.standard" and mode in _PRO_MODES:
         yield Finding(
             f"gpuNodePool.cardMode is {mode}, which needs ACK Pro: set {_KEY}.spec to ack.pro.small.",
-            ("gpuNodePool.cardMode", f"{_KEY}.spec"),
+            ("cluster", "gpuNodePool"),
         )
 
 
@@ -210,7 +207,7 @@ def _system_pool(creation: ClusterCreation) -> Iterator[Finding]:
         if find_instance_type(name):
             key = f"{_KEY}.systemPool.instanceTypes[{index}]"
             yield Finding(
-                f"{key} is {name}, which has GPUs that nothing would use: name one without.", (key,), "warning"
+                f"{key} is {name}, which has GPUs that nothing would use: name one without.", ("cluster",), "warning"
             )
 
 
@@ -226,4 +223,4 @@ def _malformed(key: str, text: str) -> Finding:
         meant = f": {IPv4Network(text, strict=False)} is meant?"
     except ValueError:
         meant = "; one looks like 10.0.0.0/16."
-    return Finding(f"{key} is {text!r}, which is no CIDR block{meant}", (key,))
+    return Finding(f"{key} is {text!r}, which is no CIDR block{meant}", ("cluster",))

@@ -30,13 +30,9 @@ class Finding:
     """An error in the settings, or a warning about them."""
 
     sentence: str
-    keys: tuple[str, ...]
-    """The settings that it depends on."""
+    depends_on: tuple[str, ...]
+    """The top-level settings whose values it depends on."""
     severity: Literal["error", "warning"] = "error"
-
-    def depends_on(self, keys: Collection[str]) -> bool:
-        """Whether it depends on one of the keys, or on a part of it."""
-        return any(_overlap(key, other) for key in self.keys for other in keys)
 
 
 def key_of(location: Location) -> str:

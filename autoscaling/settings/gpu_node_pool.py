@@ -36,14 +36,9 @@ _TAINTS = "gpuNodePool.taints"
 _LIMITS = "gpuNodePool.spot.hourlyPriceLimits"
 _WARM = "gpuNodePool.warmGpus"
 _PER_NODE = "gpuNodePool.gpusPerNode"
-_SIZE = "gpuNodePool.size"
-_MOST = "gpuNodePool.autoscaling.max"
 _CARD_MODE = "gpuNodePool.cardMode"
-_POOL_SIZE = ("gpuNodePool.size", "gpuNodePool.autoscaling")
-_PRICES = "budget.hourlyPrices"
-_LABELS = "metricsAdapter.labels"
-_LONGEST_NAME = 63
-"""Of the value of a label, which has the name too."""
+_LONGEST_LABEL = 63
+"""Kubernetes' limit of a label's value."""
 
 _DRIVER_VERSION = Form(r"[0-9]{3}(\.[0-9]{1,3}){1,2}", "a driver version looks like 550.144.03")
 _TAINT_KEY = Form(
@@ -150,182 +145,158 @@ class GpuNodePool(Model):
 
 
 def pool_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault and warning of the pool."""
+    """Return every error and warning of the pool."""
     pool = settings.gpu_node_pool
-    yield from _pool_size(pool)
-    yield from _instance_types(pool)
-    yield from _zones(pool)
-    yield from _taints(settings)
-    yield from _spot(pool)
+    warm_errors = list(_warm_gpus(pool)) if pool.warm_gpus else []
+    for errors in (_size(pool), _instance_types(pool), _taints(pool), _spot(pool), warm_errors):
+        for sentence in errors:
+            yield Finding(sentence, ("gpuNodePool",))
+    for warning in _warnings(pool):
+        yield Finding(warning, ("gpuNodePool",), "warning")
+    yield from _exporter_kept_off(settings)
     if pool.warm_gpus:
-        faults = [*_warm(pool), *_name_of_placeholders(settings)]
-        yield from faults or [_cost_of_warmth(settings)]
+        taken = list(_taken_name(settings))
+        yield from taken
+        if not warm_errors and not taken:
+            yield _cost_of_warm_gpus(settings)
 
 
-def _pool_size(pool: GpuNodePool) -> Iterator[Finding]:
+def _size(pool: GpuNodePool) -> Iterator[str]:
     if (pool.size is None) == (pool.autoscaling is None):
-        yield Finding("gpuNodePool: set exactly one of size (fixed) and autoscaling ({min, max}).", _POOL_SIZE)
+        yield "gpuNodePool: set exactly one of size (fixed) and autoscaling ({min, max})."
     limits = pool.autoscaling
     if limits and limits.min > limits.max:
-        yield Finding(
-            f"gpuNodePool.autoscaling.min is {limits.min}, above max ({limits.max}): lower it or raise max.",
-            ("gpuNodePool.autoscaling.min", "gpuNodePool.autoscaling.max"),
-        )
+        yield f"gpuNodePool.autoscaling.min is {limits.min}, above max ({limits.max}): lower it or raise max."
 
 
-def _instance_types(pool: GpuNodePool) -> Iterator[Finding]:
-    rows = [find_instance_type(name) for name in pool.instance_types]
-    for name, row in zip(pool.instance_types, rows, strict=True):
+def _instance_types(pool: GpuNodePool) -> Iterator[str]:
+    counts = set()
+    for name in pool.instance_types:
+        row = find_instance_type(name)
         if row is None:
-            yield from _unknown_type(name, pool)
-        elif row and not row.usable_on_ack:
-            yield Finding(f"{_TYPES} has {name}, which ACK does not support: choose a type without -tee.", (_TYPES,))
-        elif row and row.gpus < 1:
-            yield Finding(
+            if not has_gpus(name):
+                yield f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...)."
+            continue
+        if row.gpus >= 1:
+            counts.add(row.gpus)
+        if not row.usable_on_ack:
+            yield f"{_TYPES} has {name}, which ACK does not support: choose a type without -tee."
+        elif row.gpus < 1:
+            yield (
                 f"{_TYPES} has {name} with a slice of a GPU ({row.gpus:g}), and a pod asks for whole GPUs: choose a "
-                "type with at least one.",
-                (_TYPES,),
+                "type with at least one."
             )
-        elif row and row.gpus_documented and pool.gpus_per_node not in (None, row.gpus):
-            yield Finding(
+        elif row.gpus_documented and pool.gpus_per_node not in (None, row.gpus):
+            yield (
                 f"{_PER_NODE} is {pool.gpus_per_node}, but {name} has {row.gpus:g}: remove it, it is for types that "
-                "the table lacks.",
-                (_TYPES, _PER_NODE),
+                "the table lacks."
             )
-    counts = {row.gpus for row in rows if row and row.gpus >= 1}
     if len(counts) > 1 and pool.gpus_per_node is None:
-        yield Finding(
-            f"{_TYPES} mixes types with different numbers of GPUs ({', '.join(f'{one:g}' for one in sorted(counts))}): "
-            "use types with the same number.",
-            (_TYPES,),
+        yield (
+            f"{_TYPES} mixes types with different numbers of GPUs ({', '.join(f'{gpus:g}' for gpus in sorted(counts))}"
+            "): use types with the same number."
         )
 
 
-def _unknown_type(name: str, pool: GpuNodePool) -> Iterator[Finding]:
-    if not has_gpus(name):
-        yield Finding(f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...).", (_TYPES,))
-    elif pool.gpus_per_node is None:
-        yield Finding(
-            f"{_TYPES} has {name}, which is not in the table of GPU instance types, so that its GPUs can't be counted: "
-            f"set {_PER_NODE}.",
-            (_TYPES, _PER_NODE),
-            "warning",
-        )
-
-
-def _zones(pool: GpuNodePool) -> Iterator[Finding]:
-    if len(pool.instance_types) == 1 and pool.vswitch_ids and len(pool.vswitch_ids) == 1:
-        yield Finding(
-            f"gpuNodePool has one type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}): where it is "
-            "sold out, no node comes; add a type or a vSwitch of another zone.",
-            (_TYPES, "gpuNodePool.vswitchIds"),
-            "warning",
-        )
-
-
-def _name_of_placeholders(settings: Settings) -> Iterator[Finding]:
-    name = placeholders_name(settings.gpu_node_pool.name)
-    if len(name) > _LONGEST_NAME:
-        yield Finding(
-            f"gpuNodePool.name has {len(settings.gpu_node_pool.name)} characters, and the placeholders of {_WARM} are "
-            f"named {name}, of at most {_LONGEST_NAME}: shorten it.",
-            ("gpuNodePool.name", _WARM),
-        )
-    for index, service in enumerate(settings.services):
-        if (service.namespace, service.object_name) == (PLACEHOLDERS_NAMESPACE, name):
-            yield Finding(
-                f"services[{index}].name is {service.name}, and the placeholders of {_WARM} are Deployment "
-                f"{PLACEHOLDERS_NAMESPACE}/{name} already: give the service or the pool another name.",
-                (f"services[{index}].name", f"services[{index}].namespace", "gpuNodePool.name", _WARM),
-            )
-
-
-def _taints(settings: Settings) -> Iterator[Finding]:
-    taints = settings.gpu_node_pool.taints
-    for (key, effect), times in Counter((one.key, one.effect) for one in taints).items():
+def _taints(pool: GpuNodePool) -> Iterator[str]:
+    for (key, effect), times in Counter((taint.key, taint.effect) for taint in pool.taints).items():
         if times > 1:
-            yield Finding(
-                f"{_TAINTS} has {key} with the effect {effect} {times} times, and a node can have it once: leave one.",
-                (_TAINTS,),
+            yield f"{_TAINTS} has {key} with the effect {effect} {times} times, and a node can have it once: leave one."
+
+
+def _spot(pool: GpuNodePool) -> Iterator[str]:
+    limits = pool.spot.hourly_price_limits if pool.spot else {}
+    unlimited = [name for name in pool.instance_types if name not in limits]
+    unused = [name for name in limits if name not in pool.instance_types]
+    for name in unused:
+        meant = nearest(name, unlimited) if unlimited else "remove it."
+        yield f"{_LIMITS} lists {name}, which is not in {_TYPES}: {meant}"
+    if limits and unlimited and not unused:
+        yield f"{_LIMITS} has no limit of {', '.join(unlimited)}: add it, or remove all limits, for the market's price."
+
+
+def _warm_gpus(pool: GpuNodePool) -> Iterator[str]:
+    nodes, per_node = pool.max_nodes, pool.node_gpus
+    if pool.size is not None:
+        yield (
+            f"{_WARM} is {pool.warm_gpus}, and gpuNodePool.size keeps all nodes at any time: remove it, or set "
+            "autoscaling instead of size."
+        )
+    elif pool.card_mode == "mig":
+        yield f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} mig no pod asks for a whole GPU: remove it."
+    elif placeholder_limits(pool.card_mode, pool.instance_types) is None:
+        yield (
+            f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} {pool.card_mode} a placeholder asks for the memory of "
+            f"a whole GPU, which the table of instance types lacks for {' or '.join(pool.instance_types)}: remove it, "
+            "or choose other types."
+        )
+    elif nodes is not None and per_node is not None and pool.warm_gpus > nodes * per_node:
+        yield (
+            f"{_WARM} is {pool.warm_gpus}, but gpuNodePool has at most {nodes * per_node} GPUs ({nodes} nodes x "
+            f"{per_node}): lower it or raise the pool."
+        )
+    name = placeholders_name(pool.name)
+    if len(name) > _LONGEST_LABEL:
+        yield (
+            f"gpuNodePool.name has {len(pool.name)} characters, and the placeholders of {_WARM} are named {name}, of "
+            f"at most {_LONGEST_LABEL}: shorten it."
+        )
+
+
+def _warnings(pool: GpuNodePool) -> Iterator[str]:
+    for name in pool.instance_types:
+        if find_instance_type(name) is None and has_gpus(name) and pool.gpus_per_node is None:
+            yield (
+                f"{_TYPES} has {name}, which is not in the table of GPU instance types, so that its GPUs can't be "
+                f"counted: set {_PER_NODE}."
             )
-    # Of another exporter nobody knows here what it tolerates.
-    off = keeping_off(taints) if settings.metrics_adapter.labels == "ack" else []
+    if len(pool.instance_types) == 1 and pool.vswitch_ids and len(pool.vswitch_ids) == 1:
+        yield (
+            f"gpuNodePool has one type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}): where it is "
+            "sold out, no node comes; add a type or a vSwitch of another zone."
+        )
+
+
+def _exporter_kept_off(settings: Settings) -> Iterator[Finding]:
+    # The tolerations of other exporters are unknown.
+    off = keeping_off(settings.gpu_node_pool.taints) if settings.metrics_adapter.labels == "ack" else []
     if off:
         yield Finding(
             f"{_TAINTS} has {', '.join(map(written, off))}, which can keep ACK's GPU exporter off the nodes, and then "
             f"no HPA reads a GPU metric: once Prometheus runs, add the toleration (kubectl edit daemonset -n "
             f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); make verify says whether it is missing, and how to add it.",
-            (_TAINTS, _LABELS),
+            ("gpuNodePool", "metricsAdapter"),
             "warning",
         )
 
 
-def _spot(pool: GpuNodePool) -> Iterator[Finding]:
-    limits = pool.spot.hourly_price_limits if pool.spot else {}
-    if not limits:
-        return
-    unlimited = [name for name in pool.instance_types if name not in limits]
-    strangers = [name for name in limits if name not in pool.instance_types]
-    for name in strangers:
-        yield Finding(
-            f"{_LIMITS} has {name}, which {_TYPES} has not: "
-            + (nearest(name, unlimited) if unlimited else "remove it."),
-            (f"{_LIMITS}.{name}", _TYPES),
-        )
-    if unlimited and not strangers:
-        yield Finding(
-            f"{_LIMITS} has no limit of {', '.join(unlimited)}: add it, or remove all limits, for the market's price.",
-            (_LIMITS, _TYPES),
-        )
+def _taken_name(settings: Settings) -> Iterator[Finding]:
+    name = placeholders_name(settings.gpu_node_pool.name)
+    for index, service in enumerate(settings.services):
+        if (service.namespace, service.object_name) == (PLACEHOLDERS_NAMESPACE, name):
+            yield Finding(
+                f"services[{index}].name is {service.name}, and the placeholders of {_WARM} are Deployment "
+                f"{PLACEHOLDERS_NAMESPACE}/{name} already: give the service or the pool another name.",
+                ("gpuNodePool", "services"),
+            )
 
 
-def _warm(pool: GpuNodePool) -> Iterator[Finding]:
-    if pool.size is not None:
-        yield Finding(
-            f"{_WARM} is {pool.warm_gpus}, and {_SIZE} keeps all nodes at any time: remove it, or set autoscaling "
-            "instead of size.",
-            (_WARM, _SIZE),
-        )
-        return
-    if pool.card_mode == "mig":
-        yield Finding(
-            f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} mig no pod asks for a whole GPU: remove it.",
-            (_WARM, _CARD_MODE),
-        )
-        return
-    if placeholder_limits(pool.card_mode, pool.instance_types) is None:
-        yield Finding(
-            f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} {pool.card_mode} a placeholder asks for the memory of "
-            f"a whole GPU, which the table of instance types lacks for {' or '.join(pool.instance_types)}: remove it, "
-            "or choose other types.",
-            (_WARM, _CARD_MODE, _TYPES),
-        )
-        return
-    nodes, per_node = pool.max_nodes, pool.node_gpus
-    if nodes is not None and per_node is not None and pool.warm_gpus > nodes * per_node:
-        yield Finding(
-            f"{_WARM} is {pool.warm_gpus}, but gpuNodePool has at most {nodes * per_node} GPUs ({nodes} nodes x "
-            f"{per_node}): lower it or raise the pool.",
-            (_WARM, _MOST, _TYPES, _PER_NODE),
-        )
-
-
-def _cost_of_warmth(settings: Settings) -> Finding:
+def _cost_of_warm_gpus(settings: Settings) -> Finding:
     pool, prices = settings.gpu_node_pool, settings.budget.hourly_prices
-    per_node = pool.node_gpus
     price = max((prices[name] for name in pool.instance_types if name in prices), default=None)
-    if per_node is None:
+    if pool.node_gpus is None:
         cost = f"on how many nodes is not known without {_PER_NODE}"
     else:
-        nodes = -(-pool.warm_gpus // per_node)
-        cost = f"at least {nodes} node{'' if nodes == 1 else 's'} at any time"
-        if price is None:
-            cost += f", at a price that is not known without {_PRICES}"
-        else:
-            cost += f", {nodes * price:f} an hour ({nodes} x {price:f})"
+        nodes = -(-pool.warm_gpus // pool.node_gpus)
+        cost = f"at least {nodes} node{'' if nodes == 1 else 's'} at any time, " + (
+            "at a price that is not known without budget.hourlyPrices"
+            if price is None
+            else f"{nodes * price:f} an hour ({nodes} x {price:f})"
+        )
+    plural, them = ("", "it") if pool.warm_gpus == 1 else ("s", "them")
     return Finding(
-        f"{_WARM} keeps {pool.warm_gpus} GPU{'' if pool.warm_gpus == 1 else 's'} running with nothing on "
-        f"{'it' if pool.warm_gpus == 1 else 'them'}, for replicas that start without waiting for a node: {cost}.",
-        (_WARM, _TYPES, _PER_NODE, _PRICES),
+        f"{_WARM} keeps {pool.warm_gpus} GPU{plural} running with nothing on {them}, for replicas that start without "
+        f"waiting for a node: {cost}.",
+        ("gpuNodePool", "budget"),
         "warning",
     )

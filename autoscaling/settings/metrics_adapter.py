@@ -10,7 +10,7 @@ from autoscaling.metrics.adapter_rules import RulePreset
 from autoscaling.metrics.adapter_values import own_in
 from autoscaling.metrics.catalogue import LabelPreset, catalogue
 from autoscaling.metrics.exposed_name import name_of_rule
-from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics, extra_rule_findings
+from autoscaling.metrics.extra_rule_checks import exposed_metrics, extra_rule_findings
 from autoscaling.metrics.extra_rules import ExtraRule
 from autoscaling.settings.autoscaler_metrics import MetricUse, why_unusable
 from autoscaling.settings.errors import Finding
@@ -66,7 +66,7 @@ def adapter_findings(settings: Settings) -> Iterator[Finding]:
         yield from _exposed(use, f"metricsAdapter.expose[{position}]", settings)
     own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
     for finding in extra_rule_findings(settings.metrics_adapter.extra_rules, own):
-        yield Finding(f"{finding.key} {finding.text}.", (EXTRA_RULES,), finding.severity)
+        yield Finding(f"{finding.key} {finding.text}.", ("metricsAdapter",), finding.severity)
     yield from _chart_values(settings)
 
 
@@ -76,13 +76,13 @@ def _presets(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             f"{_LABELS} is {adapter.labels!r}, and the rules {adapter.rules!r} are written for ACK's labels: set "
             f"{_RULES} to hardened.",
-            (_LABELS, _RULES),
+            ("metricsAdapter",),
         )
     if adapter.idle_as_zero and (adapter.rules != "hardened" or adapter.labels != "ack"):
         yield Finding(
             f"{_IDLE} needs {_RULES} hardened and {_LABELS} ack, since it counts the series "
             "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove it.",
-            (_IDLE, _RULES, _LABELS),
+            ("metricsAdapter",),
         )
 
 
@@ -96,8 +96,7 @@ def _exposed(use: MetricUse, key: str, settings: Settings) -> Iterator[Finding]:
     elif use.name not in exposed_metrics(settings.metrics_adapter.extra_rules):
         names = [one.name for one in catalogue().metrics]
         yield Finding(
-            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}",
-            (f"{key}.name", EXTRA_RULES),
+            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", ("metricsAdapter",)
         )
 
 
@@ -107,5 +106,5 @@ def _chart_values(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             f"{_VALUES} sets {'.'.join(path)}, which the program sets itself: remove it"
             f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}.",
-            (_VALUES,),
+            ("metricsAdapter",),
         )

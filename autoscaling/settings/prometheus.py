@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings
 
 _KEY = "prometheus.auth"
-_TAKES: Mapping[str, Collection[str]] = {
-    "none": (),
-    "token": ("token",),
-    "basic": ("accessKeyId", "accessKeySecret"),
-}
+_TAKES: Mapping[str, Collection[str]] = {"none": (), "token": ("token",), "basic": ("accessKeyId", "accessKeySecret")}
 _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
 
 
@@ -70,15 +66,14 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
     for name in takes:
         if name not in given:
             yield Finding(
-                f"{_KEY}.{name} is missing, which {_KEY}.type {auth.type} needs: `{_command(name)}`.",
-                (f"{_KEY}.{name}", f"{_KEY}.type"),
+                f"{_KEY}.{name} is missing, which {_KEY}.type {auth.type} needs: `{_command(name)}`.", ("prometheus",)
             )
     for name in given:
         if name not in takes:
             other = next(kind for kind, names in _TAKES.items() if name in names)
             yield Finding(
                 f"{_KEY}.{name} is set, and {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
-                (f"{_KEY}.{name}", f"{_KEY}.type"),
+                ("prometheus",),
             )
 
 
@@ -93,7 +88,7 @@ def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Fi
         if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", one) for one in encrypted):
             yield Finding(
                 f"{_KEY}.{name} is in plain text in the stack's file: remove it there, and `{_command(name)}`.",
-                (f"{_KEY}.{name}",),
+                ("prometheus",),
             )
 
 

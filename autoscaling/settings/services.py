@@ -174,7 +174,7 @@ def service_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 f"{key}.runAsNonRoot is true, and containerPort is {service.container_port}: below "
                 f"{_UNPRIVILEGED_PORTS} most container runtimes let only root listen; let the image listen above.",
-                (f"{key}.runAsNonRoot", f"{key}.containerPort"),
+                ("services",),
                 "warning",
             )
 
@@ -186,15 +186,12 @@ def _unique_names(settings: Settings) -> Iterator[Finding]:
         for name in {service.name, service.object_name}:
             services[f"{service.namespace}/{name}"].append(f"services[{index}]")
         autoscalers[f"{service.namespace}/{service.autoscaler_name}"].append(f"services[{index}]")
-    formerly = {f"{one.namespace}/{one.formerly}" for one in settings.services if one.formerly}
-    for what, names, keys in (
-        ("services", services, ("namespace", "name", "formerly")),
-        ("autoscalers", autoscalers, ("namespace", "name", "formerly", "autoscaler.name")),
-    ):
+    formerly = {f"{service.namespace}/{service.formerly}" for service in settings.services if service.formerly}
+    for what, names in (("services", services), ("autoscalers", autoscalers)):
         for name, where in names.items():
             if len(where) > 1:
                 are = "are or were" if what == "services" and name in formerly else "are"
                 yield Finding(
                     f"services: {len(where)} {what} {are} named {name} ({', '.join(where)}): give each its own name.",
-                    tuple(f"{one}.{key}" for one in where for key in keys),
+                    ("services",),
                 )

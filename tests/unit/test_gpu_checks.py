@@ -94,9 +94,9 @@ def test_no_price_is_guessed() -> None:
 def test_a_price_without_use_is_told() -> None:
     prices = {V100: 10, "ecs.gn6v-c8g1.2xlarg": 10}
     sentence = fault(settings(budget={"maxHourlyCost": 100, "hourlyPrices": prices}))
-    assert sentence.endswith("which gpuNodePool.instanceTypes has not: remove it.")
+    assert sentence.endswith("which is not in gpuNodePool.instanceTypes: remove it.")
     misspelt = settings(budget={"hourlyPrices": {"ecs.gn6v-c8g1.2xlarg": 10}, "maxHourlyCost": 100})
-    with pytest.raises(SettingsError, match=f"has ecs.gn6v-c8g1.2xlarg, .*: did you mean {V100}\\?"):
+    with pytest.raises(SettingsError, match=f"lists ecs.gn6v-c8g1.2xlarg, .*: did you mean {V100}\\?"):
         parse(misspelt)
     assert "maxHourlyCost is not: set it, or remove" in fault(settings(budget={"hourlyPrices": {V100: 10}}))
 
