@@ -105,8 +105,8 @@ def adapter_of_unknown_origin(
         yield (
             f"{ADAPTER_SERVICE} already serves {' and '.join(registered)}, and this stack has no HPA yet. Unless an "
             f"earlier `up` of this stack installed that adapter, `up` will fail: the release name {ADAPTER_NAME} is "
-            f"taken. `make adopt` adopts the release as it is. `helm uninstall {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}` "
-            "removes it; HPAs that use it pause until `up` finishes."
+            f"taken. `./ackgpu adopt` adopts the release as it is. `helm uninstall {ADAPTER_NAME} "
+            f"-n {ADAPTER_NAMESPACE}` removes it; HPAs that use it pause until `up` finishes."
         )
 
 

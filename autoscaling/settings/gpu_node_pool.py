@@ -122,7 +122,7 @@ class GpuNodePool(Model):
     """GPUs that are kept ready by low-priority placeholder pods, which real replicas push out; they cost as much as
     used ones."""
     adopted: bool = False
-    """Whether the pool existed before the stack, as `make adopt` writes; it stays when the stack is destroyed."""
+    """Whether the pool existed before the stack, as `./ackgpu adopt` writes; it stays when the stack is destroyed."""
     retain_on_delete: bool = False
     """Whether the pool stays when the stack is destroyed."""
 
@@ -264,7 +264,7 @@ def _exporter_kept_off(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             f"{_TAINTS} has {', '.join(map(written, off))}, which can keep ACK's GPU exporter off the nodes, and then "
             f"no HPA reads a GPU metric: once Prometheus runs, add the toleration (kubectl edit daemonset -n "
-            f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); make verify says whether it is missing, and how to add it.",
+            f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); ./ackgpu verify says whether it is missing, and how to add it.",
             ("gpuNodePool", "metricsAdapter"),
             "warning",
         )

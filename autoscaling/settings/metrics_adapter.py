@@ -54,7 +54,8 @@ class MetricsAdapter(Model):
     values: dict[str, Any] = {}
     """Further values of the chart, such as `{AlibabaCloudMetricsAdapter: {nodeSelector: {...}}}`."""
     adopted: bool = False
-    """Whether the release existed before the stack, as `make adopt` writes; it stays when the stack is destroyed."""
+    """Whether the release existed before the stack, as `./ackgpu adopt` writes; it stays when the stack is
+    destroyed."""
     retain_on_delete: bool = False
     """Whether the release stays when the stack is destroyed."""
 

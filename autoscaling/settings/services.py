@@ -73,7 +73,7 @@ class Probe(Model):
     """A request by which `verify` sees that the service works."""
 
     path: UrlPath = "/predict?query=Music"
-    """Path of the request by which `make verify` sees that the service works."""
+    """Path of the request by which `./ackgpu verify` sees that the service works."""
     answer: Annotated[str, _ANSWER] = "PlayMusic"
     """What it answers, in full; empty: anything, with the status 200."""
 
@@ -130,9 +130,9 @@ class Service(Model):
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
     adopted: bool = False
-    """Whether Deployment, Service and HPA existed before the stack, as `make adopt` writes. They stay when the stack is
-    destroyed, and the stack takes over their fields. Their pods get only what is set here: probes, requests and a
-    security context by default would restart them."""
+    """Whether Deployment, Service and HPA existed before the stack, as `./ackgpu adopt` writes. They stay when the
+    stack is destroyed, and the stack takes over their fields. Their pods get only what is set here: probes, requests
+    and a security context by default would restart them."""
     retain_on_delete: bool = False
     """Whether Deployment, Service and HPA stay when the stack is destroyed."""
 

@@ -25,7 +25,7 @@ NETWORK = "alicloud:vpc/network:Network"
 SWITCH = "alicloud:vpc/switch:Switch"
 PROMETHEUS_ADDON = "arms-prometheus"
 
-NOT_RUNNING = "No rehearsal cloud is up: start one with `make rehearse-up`."
+NOT_RUNNING = "No rehearsal cloud is up: start one with `./ackgpu up`."
 
 
 class CloudResource(BaseModel):
@@ -141,7 +141,7 @@ class CloudStore:
             return Cloud.model_validate_json(read_if_running(self._path))
         except (UnicodeDecodeError, ValidationError):
             raise RehearsalError(
-                f"{self._path} is damaged: start a new rehearsal cloud with `make rehearse-down rehearse-up`."
+                f"{self._path} is damaged: start a new rehearsal cloud with `./ackgpu down; ./ackgpu up`."
             ) from None
 
     @contextlib.contextmanager

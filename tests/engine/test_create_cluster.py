@@ -102,7 +102,7 @@ def revoke(account: Rehearsal, content: str) -> Secret:
 
 
 def with_a_new_credential(account: Rehearsal) -> automation.Stack:
-    """The stack as `make refresh` and `make destroy` work on it."""
+    """The stack as `./ackgpu refresh` and `./ackgpu destroy` work on it."""
     folder = account.layout.checkout / "commands" / "access"
     return automation.select_stack(STACK, work_dir=str(folder), opts=engine_options(account.layout))
 

@@ -25,9 +25,9 @@ NAME, SYSTEM, METRIC = "ack-alibaba-cloud-metrics-adapter", "kube-system", "DCGM
 pytestmark = pytest.mark.usefixtures("deployed")
 
 
-def made(rehearsal: Rehearsal, target: str) -> str:
-    """What `make` prints, in the environment of a user of the rehearsal cloud."""
-    line = f". build/rehearsal/cloud/env.sh && make {target} STACK={rehearsal.stack.name} YES=1"
+def made(rehearsal: Rehearsal, command: str) -> str:
+    """What a command prints, in the environment of a user of the rehearsal cloud."""
+    line = f". build/rehearsal/cloud/env.sh && ./ackgpu {command} --stack {rehearsal.stack.name} --yes"
     result = subprocess.run(
         ["bash", "-c", line], cwd=rehearsal.layout.checkout, capture_output=True, text=True, timeout=200, check=False
     )

@@ -308,7 +308,7 @@ def run_program(config: dict[str, Any], recorder: Recorder, *, encrypted: Sequen
 
 
 def run_access(config: dict[str, Any], recorder: Recorder) -> Recorder:
-    """Run the program of `make refresh` and `make destroy`."""
+    """Run the program of `./ackgpu refresh` and `./ackgpu destroy`."""
     program = functools.partial(runpy.run_path, str(CHECKOUT / "commands" / "access" / "__main__.py"))
     _run(config, recorder, program)
     return recorder

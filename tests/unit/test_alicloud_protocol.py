@@ -279,7 +279,7 @@ def test_a_function_that_is_not_simulated_is_named(engine: Engine) -> None:
 
 def test_without_a_cloud_the_way_to_start_one_is_told_at_once(engine: Engine, layout: Layout) -> None:
     layout.store.unlink()
-    with pytest.raises(grpc.RpcError, match=r"No rehearsal cloud is up: start one with `make rehearse-up`\."):
+    with pytest.raises(grpc.RpcError, match=r"No rehearsal cloud is up: start one with `./ackgpu up`\."):
         engine.configure()
 
 

@@ -29,7 +29,7 @@ def pool(**changes: Any) -> CloudResource:
 
 def test_a_cloud_that_is_not_running_is_named_with_the_way_to_start_it(tmp_path: Path) -> None:
     store = CloudStore(tmp_path / "none" / "cloud.json")
-    sentence = "No rehearsal cloud is up: start one with `make rehearse-up`."
+    sentence = "No rehearsal cloud is up: start one with `./ackgpu up`."
     with pytest.raises(RehearsalError) as reading:
         store.read()
     with pytest.raises(RehearsalError) as writing, store.transaction():

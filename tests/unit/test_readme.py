@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from autoscaling.settings import Settings
+from commands.command_line import COMMANDS
 from commands.docs import reference
 from tests.readme import CHECKOUT, README, Command, commands
 
@@ -20,10 +21,10 @@ def make(*arguments: str) -> str:
     return subprocess.run(["make", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
 
 
-def targets(group: int = 0) -> list[str]:
-    """The targets of the Makefile; those of group 1 are former names of commands."""
+def targets() -> list[str]:
+    """The targets of the Makefile, without the former names of commands."""
     groups: list[str] = re.findall(r"^\.PHONY: (.*)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
-    return groups[group].split()
+    return groups[0].split()
 
 
 def code_spans(text: str) -> list[str]:
@@ -76,7 +77,13 @@ def test_help_lists_every_target() -> None:
 def test_every_make_target_that_a_page_names_is_there(page: Path) -> None:
     text = page.read_text()
     named = re.findall(r"^(?:.*`)?make ([a-z-]+)", "\n".join(code_spans(text)) + "\n" + text, re.MULTILINE)
-    assert set(named) <= {*targets(), *targets(1)}
+    assert set(named) <= set(targets())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(r"\./ackgpu ([a-z][a-z-]*)", page.read_text())
+    assert set(named) <= set(COMMANDS)
 
 
 def test_all_tests_are_those_of_both_folders() -> None:
