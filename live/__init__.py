@@ -1,1 +1,1 @@
-"""Looks at a live account or cluster, before a run changes it and after."""
+"""Look at a live account or cluster, before a run and after it."""

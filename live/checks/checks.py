@@ -1,4 +1,4 @@
-"""The guide's checks, from the API registration to the HPA, in the order in which one rests on the other."""
+"""The guide's checks, from the API registration to the HPA; each rests on the checks before it."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
 
 
 def broken_link(outputs: StackOutputs, client: ClusterClient) -> Step | None:
-    """The first failed step on the way to the HPAs, causes before what follows from them; None where each HPA reads.
+    """Return the first failed step on the way to the HPAs, causes first; None where each HPA reads its metric.
 
-    Whether the services answer is left out: their addresses need not be reachable from where this runs.
+    Does not check whether the services answer: their addresses may be out of reach from here.
 
     Raises:
         UnreachableError: as for `check_stack`.
@@ -64,17 +64,17 @@ def _causes_first(outputs: StackOutputs, cluster: ClusterReader) -> Iterator[Ste
     yield _registered(outputs, cluster)
     active = {service.hpa_path: _autoscaler_active(service, cluster) for service in outputs.services}
     blind = [service for service in outputs.services if not active[service.hpa_path].ok]
-    # What an HPA says is as old as its last sync; one service of each metric tells whether it still holds. The adapter
-    # takes a second for the values of a service, too long to ask for those of all.
-    one_of_each = {metric.name: service for service in outputs.services for metric in service.metrics}
-    looked_at = blind or [service for service in outputs.services if service in one_of_each.values()]
+    # An HPA's status is as old as its last sync, so the values of one service for each metric are read too. Reading
+    # those of all would take too long: the adapter takes a second for each service.
+    samples = {metric.name: service for service in outputs.services for metric in service.metrics}
+    looked_at = blind or [service for service in outputs.services if service in samples.values()]
     for service in looked_at:
         yield _pods_ready(service, cluster)
     names = {metric.name for service in looked_at for metric in service.metrics}
     yield _metrics_listed(sorted(f"pods/{name}" for name in names), outputs, cluster)
     for service in looked_at:
         for metric in service.metrics:
-            if blind or one_of_each[metric.name] == service:
+            if blind or samples[metric.name] == service:
                 yield _values_served(metric.name, service, outputs, cluster)
         yield active[service.hpa_path]
 
@@ -131,7 +131,7 @@ def _registration(outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, 
     registration = _registered_api(outputs, cluster)
     owner = owner_of(registration)
     if owner != ADAPTER_SERVICE:
-        return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: only one adapter can serve it"
+        return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: a cluster can have only one adapter for it"
     available = condition(registration, "Available")
     if available.get("status") == "True":
         return True, f"available, served by {owner}"
@@ -146,7 +146,7 @@ def _registration(outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, 
 
 
 def _allowed_names(cluster: ClusterReader) -> list[str]:
-    """Common names of the control plane's client certificate, as the cluster publishes them; none: unknown or any."""
+    """Return the common names of the control plane's client certificate that the cluster publishes; none: any."""
     with contextlib.suppress(BrokenLinkError, KeyError, ValueError):
         published = cluster.config_map("extension-apiserver-authentication", "kube-system")
         names: list[str] = json.loads(published["requestheader-allowed-names"])
@@ -158,8 +158,8 @@ def _rules(given: Mapping[str, str], outputs: StackOutputs, cluster: ClusterRead
     differences = list(drift(given, mounted_rules(cluster, _registered_api(outputs, cluster))))
     if not differences:
         return True, "the same"
-    # Pulumi does not see inside a release: to it nothing has changed.
-    return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` puts them back"
+    # Pulumi does not look inside a release, so it sees no change.
+    return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` restores them"
 
 
 def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
@@ -200,7 +200,7 @@ def _pods(service: ServiceOutputs, cluster: ClusterReader) -> tuple[bool, str]:
         scale = (
             f"kubectl scale -n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}"
         )
-        return False, f"its Deployment was scaled to 0, where an HPA leaves it: `{scale}` starts it again"
+        return False, f"its Deployment was scaled to 0, and an HPA does not scale it up from there. Run `{scale}`"
     observed = f"{ready} Ready of {wanted}"
     waiting = next((pod for pod in pods if not pod.ready), None)
     if waiting:
@@ -237,10 +237,13 @@ def _hpa(service: ServiceOutputs, cluster: ClusterReader) -> tuple[bool, str]:
     status = cluster.hpa(service.hpa, service.namespace, [metric.name for metric in service.metrics])
     if not status.scaling_active:
         observed = f"{status}, not active ({status.reason})"
-        return False, f"{observed}: delete the other HPA, with two none scales" if status.ambiguous else observed
+        return (
+            False,
+            f"{observed}: delete the other HPA; with two HPAs neither scales" if status.ambiguous else observed,
+        )
     unread = [metric.name for metric in status.metrics if metric.reading is None]
     if unread:
-        return False, f"{status}, {', '.join(unread)} was not read yet"
+        return False, f"{status}, {', '.join(unread)} has no reading yet"
     wanted = [Decimal(metric.target) for metric in service.metrics]
     as_wanted = [metric.target for metric in status.metrics] == wanted
     return as_wanted, f"{status} at {status.desired} replica(s), ScalingActive"

@@ -1,4 +1,4 @@
-"""Why a metric has no value for the pods it should have one for: the first broken link from rule to exporter."""
+"""Why a metric has no value for a pod: the first broken link from rule to exporter."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from live.checks.adapter import Adapter
 from live.checks.prometheus import Prometheus, PrometheusError
 
 _LISTED = 8
-"""Names that a sentence can take."""
+"""Names listed in a sentence."""
 
 
 def why_no_value(
     metric: str, adapter: Adapter, pods: Sequence[str] = (), missing_exporter: Callable[[], str | None] = lambda: None
 ) -> str:
-    """One sentence on the broken link.
+    """Return a sentence on the broken link.
 
     Args:
         metric: the exposed name.
-        adapter: the configuration of the adapter that runs.
-        pods: Ready pods without a value; none where the adapter does not list the metric at all.
-        missing_exporter: tells which nodes lack the exporter, for a metric of GPUs.
+        adapter: the configuration of the running adapter.
+        pods: Ready pods without a value; none where the adapter does not list the metric.
+        missing_exporter: says which nodes lack the exporter, for a metric of GPUs.
     """
     rule = adapter.rule_of(metric)
     if rule is None:
-        exposed = sorted({name for one in adapter.rules if (name := exposed_name(one))})
+        exposed = sorted({name for exposing in adapter.rules if (name := exposed_name(exposing))})
         return (
-            f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}): where its ConfigMap was changed "
-            "by hand, which Pulumi does not see in a release, put it back"
+            f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}). If somebody changed its "
+            "ConfigMap by hand, which Pulumi does not see in a release, undo that"
         )
     query = str(rule["seriesQuery"])
-    # Before Prometheus, which is often not to be reached from here.
+    # Before Prometheus, which is often out of reach from here.
     gap = missing_exporter() if _of_gpus(series_name(rule) or query) else None
     if gap:
         return gap
@@ -48,47 +48,47 @@ def _of_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[st
     if not series:
         return _no_series(name, prometheus)
     labels = _labels_by_resource(rule)
-    missing = [label for label in labels.values() if not any(one.get(label) for one in series)]
+    missing = [label for label in labels.values() if not any(labelled.get(label) for labelled in series)]
     if missing:
-        found = sorted({label for one in series for label in one} - {"__name__"})
+        found = sorted({label for labelled in series for label in labelled} - {"__name__"})
         return (
             f"other labels: {name} has no {' and no '.join(missing)}, by which the rule finds pods "
             f"(its labels are {', '.join(found)}): {_other_labels(name)}"
         )
     pod_label = labels.get("pod")
-    lacking = [pod for pod in pods if pod_label and not any(one.get(pod_label) == pod for one in series)]
+    lacking = [pod for pod in pods if pod_label and not any(labelled.get(pod_label) == pod for labelled in series)]
     if lacking:
-        why = "no process uses a GPU there" if _of_gpus(name) else "nobody scrapes that pod"
+        why = "no process uses a GPU there" if _of_gpus(name) else "that pod is not scraped"
         return f"no series: {name} has none with {pod_label} {_some(lacking)}, since {why}"
-    return f"Prometheus has the series, and the adapter has not looked since: it does so each relist interval ({name})"
+    return f"Prometheus has the series, and the adapter has not looked yet: it looks once each relist interval ({name})"
 
 
 def _no_series(name: str, prometheus: Prometheus) -> str:
     if not _of_gpus(name):
         return (
-            f"no series: Prometheus has none called {name}: see that the pods expose it, and that a ServiceMonitor or "
-            "PodMonitor has Prometheus scrape them"
+            f"no series: Prometheus has none called {name}. Check that the pods expose it, and that a ServiceMonitor "
+            "or PodMonitor lets Prometheus scrape them"
         )
     family = name.partition("_")[0]
     others = prometheus.current_series(f'{{__name__=~"{family}_.+"}}')
     if not others:
         return (
-            f"no exporter: Prometheus has no series {family}_*: turn GPU monitoring of the cluster on, and see that "
-            "the exporter runs on each GPU node"
+            f"no exporter: Prometheus has no series {family}_*: turn on GPU monitoring of the cluster, and check "
+            "that the exporter runs on each GPU node"
         )
-    names = sorted({one["__name__"] for one in others})
+    names = sorted({labelled["__name__"] for labelled in others})
     return f"no series: the exporter has none called {name}, since no process uses a GPU (it has {_some(names)})"
 
 
 def _of_gpus(name: str) -> bool:
-    # Any other series is of the pods themselves: an engine's own, or of a user's rule.
+    # Pods expose all other series themselves: an engine's own, or those of a user's rule.
     return name.startswith("DCGM_")
 
 
 def _other_labels(name: str) -> str:
     if _of_gpus(name):
-        return "the exporter is not ACK's, or names them otherwise, which metricsAdapter.labels says"
-    return "the rule and what scrapes the pods disagree"
+        return "the exporter is not ACK's, or uses other label names; set metricsAdapter.labels"
+    return "the rule and the scrape configuration disagree"
 
 
 def _labels_by_resource(rule: Rule) -> dict[str, str]:

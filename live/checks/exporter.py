@@ -1,4 +1,4 @@
-"""Whether ACK's GPU exporter runs on each GPU node, and what keeps it off."""
+"""Whether ACK's GPU exporter runs on each GPU node, and why not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live.cluster_client import Object
 EXPORTER = f"{EXPORTER_NAMESPACE}/{EXPORTER_NAME}"
 
 _LISTED = 3
-"""Nodes that a sentence can take."""
+"""Nodes listed in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ class _Uncovered:
 
     node: str
     taints: Sequence[Taint]
-    """Which its pods do not tolerate."""
+    """Taints that the exporter's pods do not tolerate."""
     pod: Pod | None
     """Its pod there, which is not Ready."""
 
 
 def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[str] = ()) -> str | None:
-    """A phrase on the nodes that lack an exporter, on why, and on what to do; None where each has one.
+    """Return a phrase on the nodes that lack an exporter, why, and what to do; None where each has one.
 
     Args:
         cluster: where to look.
         node_pool: id of the pool whose GPU nodes need one.
-        nodes: look at these only; none: at all of the pool.
+        nodes: names of the nodes to look at; empty: all of the pool.
 
     Raises:
         BrokenLinkError: the cluster has no such DaemonSet.
@@ -60,7 +60,7 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
         daemon_set = cluster.daemon_set(EXPORTER_NAME, EXPORTER_NAMESPACE)
     except BrokenLinkError as error:
         raise BrokenLinkError(
-            f"no exporter: the cluster has no DaemonSet {EXPORTER} ({error}): turn its GPU monitoring on, or set "
+            f"no exporter: the cluster has no DaemonSet {EXPORTER} ({error}): turn on its GPU monitoring, or set "
             "metricsAdapter.labels for an exporter of another kind"
         ) from None
     pods = {pod.node: pod for pod in cluster.pods_of(daemon_set)}
@@ -92,11 +92,11 @@ def _sentence(uncovered: Sequence[_Uncovered], tolerated: Sequence[Object]) -> s
     if taints:
         return (
             f"{where}: DaemonSet {EXPORTER} does not tolerate the taint{'' if len(taints) == 1 else 's'} "
-            f"{', '.join(taints)}; `{_command(list(taints.values()), tolerated)}` lets it in"
+            f"{', '.join(taints)}; `{_command(list(taints.values()), tolerated)}` adds the toleration"
         )
     pod = uncovered[0].pod
     if pod is None:
-        return f"{where}: DaemonSet {EXPORTER} has no pod there; `kubectl describe` of it tells why"
+        return f"{where}: DaemonSet {EXPORTER} has no pod there; `kubectl describe` says why"
     return f"{where}: its pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason})"
 
 

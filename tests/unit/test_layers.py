@@ -65,7 +65,11 @@ def test_a_component_gets_plain_values_and_knows_no_settings() -> None:
         assert not found, path.relative_to(CHECKOUT)
 
 
-def test_the_domain_and_the_checks_do_not_know_pulumi() -> None:
-    for package in ("autoscaling", "live/checks"):
+def test_the_domain_and_the_client_of_the_cluster_do_not_know_pulumi() -> None:
+    """Of `live`, only the modules that speak to the engine do."""
+    with_engine = {"adapter_changes.py", "api_endpoint.py", "existing_network.py", "preflight.py"}
+    for package in ("autoscaling", "live"):
         for path in (CHECKOUT / package).rglob("*.py"):
+            if path.parent.name == "live" and path.name in with_engine:
+                continue
             assert not {name for name in imports(path) if name.startswith("pulumi")}, path.relative_to(CHECKOUT)

@@ -81,7 +81,7 @@ def test_the_steps_go_in_the_guides_order() -> None:
         ({}, "the same"),
         (
             {ADAPTER_RULES: config_map({**RULE, "metricsQuery": "q"})},
-            f"that of {METRIC} is changed: `pulumi up --replace '**::adapter-release'` puts them back",
+            f"that of {METRIC} is changed: `pulumi up --replace '**::adapter-release'` restores them",
         ),
         ({ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}}, "the same"),
         (
@@ -124,7 +124,7 @@ def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[st
             DEPLOYMENT,
             deployment(0),
             PODS_OF,
-            "scaled to 0, where an HPA leaves it: `kubectl scale -n default deployment bert --replicas=1` starts it",
+            "does not scale it up from there. Run `kubectl scale -n default deployment bert --replicas=1`",
         ),
         (
             POD_LIST,
@@ -147,7 +147,7 @@ def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[st
             HPA,
             of_two_autoscalers(),
             AUTOSCALER,
-            "[default/bert-cpu default/gpu-hpa]): delete the other HPA, with two none scales",
+            "[default/bert-cpu default/gpu-hpa]): delete the other HPA; with two HPAs neither scales",
         ),
     ],
 )
@@ -167,7 +167,7 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
     [
         (
             DISCOVERY + "context deadline exceeded",
-            "does not reach the adapter: open the way to its port (443, or 6443)",
+            "does not reach the adapter: open its port (443, or 6443)",
         ),
         (
             DISCOVERY + 'Get "https://10.0.0.9:443/apis": net/http: request canceled while waiting for connection '
@@ -181,7 +181,7 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
         ),
         (
             DISCOVERY + "bad status from https://10.0.0.9:443/apis/custom.metrics.k8s.io/v1beta1: 401",
-            "does not take the control plane's client certificate, of the authority in ConfigMap "
+            "does not accept the control plane's client certificate, of the authority in ConfigMap "
             "kube-system/extension-apiserver-authentication, with the CN front-proxy-client or aggregator",
         ),
         (DISCOVERY + "dial tcp 10.0.0.9:403: connect: connection refused", "nothing listens there: the port of the"),
@@ -285,12 +285,12 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
     [
         (
             {ADAPTER_RULES: config_map({**RULE, "name": {"as": "other"}})},
-            f"no rule of the adapter exposes {METRIC} (exposed are other): where its ConfigMap was changed by hand",
+            f"no rule of the adapter exposes {METRIC} (exposed are other). If somebody changed its ConfigMap by hand",
         ),
         ({ADAPTER_RULES: config_map()}, f"no rule of the adapter exposes {METRIC} (exposed are none)"),
         (
             {query(RULE["seriesQuery"]): series(), query(METRIC): series(), query(FAMILY): series()},
-            "no exporter: Prometheus has no series DCGM_*: turn GPU monitoring of the cluster on",
+            "no exporter: Prometheus has no series DCGM_*: turn on GPU monitoring of the cluster",
         ),
         (
             {
@@ -313,7 +313,7 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
             {query(RULE["seriesQuery"]): series({**OURS, "PodName": "bert-9"})},
             f"no series: {METRIC} has none with PodName bert-1, since no process uses a GPU there",
         ),
-        ({query(RULE["seriesQuery"]): series(OURS)}, "Prometheus has the series, and the adapter has not looked since"),
+        ({query(RULE["seriesQuery"]): series(OURS)}, "Prometheus has the series, and the adapter has not looked yet"),
         (
             {query(RULE["seriesQuery"]): (500, "no")},
             f"Prometheus answers 500 to the query {RULE['seriesQuery']}: ask it inside the cluster's VPC",
@@ -342,7 +342,7 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
     assert not step.ok
     if not listed and "bert-1," in sentence:
         # Without a pod to ask for, the other pod's series is one that should be listed.
-        sentence = "the adapter has not looked since"
+        sentence = "the adapter has not looked yet"
     assert sentence in step.observed
     assert "/token" not in step.observed
     assert "secret-token" not in step.observed
@@ -359,11 +359,11 @@ def test_an_answer_that_is_no_json_is_a_broken_link() -> None:
     [
         (
             series(),
-            "no series: Prometheus has none called vllm:num_requests_waiting: see that the pods expose it, and that a "
-            "ServiceMonitor or PodMonitor has Prometheus scrape them",
+            "no series: Prometheus has none called vllm:num_requests_waiting. Check that the pods expose it, and that "
+            "a ServiceMonitor or PodMonitor lets Prometheus scrape them",
         ),
-        (series({"namespace": "default", "pod": "bert-9"}), "has none with pod bert-1, since nobody scrapes that pod"),
-        (series({"job": "engine"}), "the rule and what scrapes the pods disagree"),
+        (series({"namespace": "default", "pod": "bert-9"}), "has none with pod bert-1, since that pod is not scraped"),
+        (series({"job": "engine"}), "the rule and the scrape configuration disagree"),
     ],
 )
 def test_a_series_of_the_pods_themselves_has_causes_of_its_own(found: dict[str, Any], sentence: str) -> None:
