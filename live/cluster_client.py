@@ -19,6 +19,7 @@ Object = Mapping[str, Any]
 CONNECTIONS = 8
 """Requests that may run side by side."""
 
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json"}
 _TIMEOUT = urllib3.Timeout(connect=5, read=30)
 
 _NOT_AN_OBJECT = "gives an answer that is not a list of Kubernetes objects"
@@ -122,7 +123,7 @@ class ClusterClient:
                 method,
                 self.server + path,
                 body=None if content is None else json.dumps(content),
-                headers={"Accept": "application/json", "Content-Type": "application/json", **self._headers},
+                headers={**_HEADERS, **self._headers},
             )
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"at {self.server} can't be reached ({_reason(error)})") from None
@@ -156,7 +157,9 @@ def _pool(access: Access) -> urllib3.PoolManager:
     return urllib3.ProxyManager(access.proxy, proxy_headers=proxy_headers(access.proxy), **options)
 
 
-def _reason(error: urllib3.exceptions.HTTPError) -> str:
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib3.exceptions.ProxyError):
+        return f"proxy: {_reason(error.original_error)}"
     # Other errors may quote a header, and so the credential.
-    known = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.SSLError)
+    known = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.SSLError, OSError)
     return str(error).rpartition("): ")[2] if isinstance(error, known) else type(error).__name__

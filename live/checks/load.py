@@ -27,16 +27,16 @@ class Pace:
 
     interval: float = 0.5
     load: float = 900
-    """For the load to end by itself."""
+    """Until the load must have ended by itself."""
     margin: float = 120
     """Beyond the HPA's own scale-down window: the metric falls, the controller syncs, pods end."""
 
 
 class _View:
-    """The HPA and the Ready pods at one moment."""
+    """HPA and Ready pods at one moment."""
 
     def __init__(self, service: ServiceOutputs, cluster: ClusterReader) -> None:
-        # The HPA first: what it read can't include a pod that became Ready between the two.
+        # The HPA first, so that its reading can't include a pod that becomes Ready between the two requests.
         self.hpa: HpaStatus = cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
         deployment = cluster.deployment(service.deployment, service.namespace)
         self.ready = sum(pod.ready for pod in cluster.pods_of(deployment))
@@ -53,15 +53,15 @@ class _View:
 
 
 class LoadWalk:
-    """Puts a load on a service and sees the HPA follow it.
+    """Puts a load on a service and watches the HPA follow it.
 
     Args:
-        service: what is loaded; it should be idle.
+        service: to be loaded; it should be idle.
         client: of its cluster.
-        command: the load, a program that ends by itself and prints `hey`'s summary.
-        reading: what the HPA should read on the least number of replicas; None: anything above the target.
-        reading_tolerance: how far off it may be.
-        peak: replicas it should reach and not pass; None: any number above the minimum.
+        command: the load: a program that ends by itself and prints `hey`'s summary.
+        reading: expected of the HPA at the minimum number of replicas; None: any reading above the target.
+        reading_tolerance: allowed deviation of the reading.
+        peak: expected maximum of replicas; None: any number above the minimum.
         pace: how often to look, how long to wait.
     """
 
@@ -85,9 +85,9 @@ class LoadWalk:
         self._pace = pace or Pace()
 
     def under_load(self) -> Iterator[Step]:
-        """Wait until the service is idle, run the load to its end, and tell what the HPA did meanwhile.
+        """Wait until the service is idle, run the load to its end, and report what the HPA did meanwhile.
 
-        No load is put on a service that does not become idle: the first step fails and is the last.
+        A service that does not become idle gets no load: the first step fails and is the last.
 
         Raises:
             UnreachableError: the cluster can't be reached; the load is ended.
@@ -101,15 +101,15 @@ class LoadWalk:
         seen: list[_View] = []
 
         def observe() -> None:
-            # A moment without an answer is no reason to end the load.
+            # One missing answer does not end the load.
             with contextlib.suppress(BrokenLinkError):
                 seen.append(self._view())
 
         yield _load_step(self._command, observe, self._pace)
-        # Controller and pods lag behind the load: look on until the HPA has read its end and the pods have followed.
+        # Controller and pods lag behind the load: wait until the HPA has read its end and the pods have followed.
         with contextlib.suppress(BrokenLinkError):
             self._wait(lambda view: view.unused and view.ready == view.hpa.desired, seen)
-        # A reading is of the idle pods alone as long as no other one could have been counted.
+        # Only readings at the minimum number of replicas count.
         yield self._reading_step(
             [view.hpa.reading for view in seen if view.ready <= low and view.hpa.reading is not None]
         )
@@ -135,7 +135,7 @@ class LoadWalk:
         return Step(name, expected, str(last), reached(last))
 
     def _wait(self, reached: Callable[[_View], bool], seen: list[_View]) -> _View:
-        """The first view that is as wanted, or the last one before the bound; `seen` gets each."""
+        """Return the first view that is as wanted, or the last view before the deadline; `seen` gets each."""
         seen.append(self._view())
         deadline = time.monotonic() + seen[-1].hpa.window_seconds + self._pace.margin
         while not reached(seen[-1]):
@@ -144,7 +144,7 @@ class LoadWalk:
             try:
                 seen.append(self._view())
             except BrokenLinkError:
-                # A control plane under update has such moments; one that lasts is told.
+                # A control plane has such moments during an update. Report only a lasting one.
                 if late:
                     raise
             if late:
@@ -173,7 +173,7 @@ class LoadWalk:
 
 
 def answers(summary: str) -> dict[int, int]:
-    """Responses by status code, from `hey`'s summary."""
+    """Return the number of responses by status code, from `hey`'s summary."""
     return {int(code): int(count) for code, count in re.findall(r"^\s*\[(\d{3})\]\s+(\d+) responses", summary, re.M)}
 
 
@@ -195,7 +195,7 @@ def _load_step(command: Sequence[str], observe: Callable[[], None], pace: Pace) 
 
 
 def _run(command: Sequence[str], output: IO[bytes], observe: Callable[[], None], pace: Pace) -> int | None:
-    """The exit code, or None where it did not end by itself. It never outlives the call."""
+    """Return the exit code; None where the load did not end by itself. It never outlives the call."""
     load = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 
 class OutputsError(Exception):
-    """The stack does not have what the checks need; the message is one sentence."""
+    """The stack does not have the outputs that the checks need; the message is a sentence."""
 
 
 class _Outputs(BaseModel):
@@ -36,10 +36,10 @@ class ServiceOutputs(_Outputs):
     address: str
     predict_url: str
     answer: str
-    """What a GET of `predict_url` returns, without white space around it; empty: it does not matter."""
+    """Expected of a GET of `predict_url`, without white space around it; empty: any answer."""
     hpa: str
     metrics: Annotated[list[MetricOutputs], Field(min_length=1)]
-    """The first is the one that a load is watched by."""
+    """The load walk watches the first."""
     min_replicas: int
     max_replicas: int
 
@@ -54,7 +54,7 @@ class StackOutputs(_Outputs):
 
     cluster_id: str
     api_server: str | None = None
-    """By which the stack reaches the cluster; None: it does not say."""
+    """The API server's address that the stack uses; None: unknown."""
     custom_metrics_path: Annotated[str, Field(pattern=r"^/apis/[^/]+/[^/]+$")]
     metric_resources: list[str]
     """`<resource>/<metric>`, as the custom metrics API lists them."""
@@ -69,7 +69,7 @@ class StackOutputs(_Outputs):
         """Read a stack's outputs.
 
         Raises:
-            OutputsError: one is missing or has another shape.
+            OutputsError: an output is missing or has another shape.
         """
         if not outputs:
             raise OutputsError(f"Stack {stack} has no outputs: run `pulumi up` on it first.")

@@ -1,4 +1,4 @@
-"""Asks Prometheus which series it has at this moment."""
+"""Reads the current series of Prometheus."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _TIMEOUT_SECONDS = 10
 
 
 class PrometheusError(Exception):
-    """Prometheus gave no answer; the message is a phrase without its address or a header, which are secrets."""
+    """Prometheus gives no answer. The message continues "Prometheus" and holds neither address nor header."""
 
 
 @dataclass(frozen=True)
 class Prometheus:
-    """Its HTTP API, as the adapter asks it."""
+    """The HTTP API of Prometheus, as the adapter uses it."""
 
     url: str = field(repr=False)
-    """Before `/api/v1`; it never becomes part of an error."""
+    """Before `/api/v1`; a secret."""
     headers: Mapping[str, str] = field(repr=False)
-    """Of each query; neither do they."""
+    """Of each query; secrets."""
 
     def current_series(self, selector: str) -> list[dict[str, str]]:
-        """Labels of each series that an instant-vector selector finds, `__name__` among them.
+        """Return the labels of each series that an instant-vector selector finds, with `__name__`.
 
         Raises:
             PrometheusError: it can't be reached, refuses the credentials, or does not answer the query.

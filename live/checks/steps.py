@@ -1,4 +1,4 @@
-"""One check: what was expected, what was observed."""
+"""A check: what was expected and what was observed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of a check. `observed` says of a failed one which link is broken."""
+    """The outcome of a check. `observed` of a failed check says which link is broken."""
 
     name: str
     expected: str

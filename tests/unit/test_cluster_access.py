@@ -146,6 +146,14 @@ def test_a_name_or_a_network_in_no_proxy_is_reached_directly(
         assert (proxy.requests == [f"{cluster.host}{PATH}"]) is not direct
 
 
+def test_reports_a_proxy_that_refuses_the_connection(proxied: pytest.MonkeyPatch) -> None:
+    with running({}) as proxy:
+        proxied.setenv("https_proxy", proxy.host.replace("http://", "http://u:c2VjcmV0@"))
+        with pytest.raises(cluster_client.UnreachableError, match="proxy: Tunnel connection failed: 501") as failure:
+            read(access({"server": "https://cluster.invalid"}, {"token": "c2VjcmV0"}))
+    assert "c2VjcmV0" not in str(failure.value)
+
+
 def test_the_proxy_of_the_kubeconfig_comes_first(proxied: pytest.MonkeyPatch) -> None:
     proxied.setenv("http_proxy", "http://127.0.0.1:1")
     with running({}) as proxy:
