@@ -71,7 +71,7 @@ def config_keys() -> str:
         if inner := next(models(field.annotation), None):
             description += f". Keys: {', '.join(aliases(inner))}"
         key: dict[str, Any] = {"description": description}
-        # Without one the engine calls for a value, before the program can say all that is wrong.
+        # Without a default the engine asks for a value before the program can report all faults.
         key["default"] = _empty(field) if field.is_required() or field.default is None else _engine_default(field)
         keys[f"{PROJECT}:{field.alias}"] = key
     text = yaml.safe_dump(keys, allow_unicode=True, sort_keys=False, width=1000)
@@ -143,7 +143,8 @@ def _default(field: FieldInfo) -> str:
     value = field.default
     if isinstance(value, list):
         plain = [
-            one.model_dump(by_alias=True, exclude_unset=True) if isinstance(one, BaseModel) else one for one in value
+            item.model_dump(by_alias=True, exclude_unset=True) if isinstance(item, BaseModel) else item
+            for item in value
         ]
         value = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=1000).strip()
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
@@ -174,7 +175,7 @@ def replaced(text: str, begin: str, body: str, end: str) -> str:
     between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.DOTALL | re.MULTILINE)
     result, found = between.subn(lambda _: f"{body}\n", text)
     if found != 1:
-        raise ValueError(f"one pair of lines {begin!r} and {end!r} is expected, and {found} are there.")
+        raise ValueError(f"expected exactly one pair of lines {begin!r} and {end!r}, found {found}.")
     return result
 
 
