@@ -16,6 +16,8 @@ from components.managed_cluster import ManagedCluster, ManagedClusterArgs, NewCl
 from live.api_endpoint import ApiEndpoints, server_of
 from live.preflight import Preflight
 
+_GET_CREDENTIAL = "alicloud:cs/getClusterCredential:getClusterCredential"
+
 
 @dataclass(frozen=True, kw_only=True)
 class AckClusterArgs:
@@ -78,11 +80,14 @@ class AckCluster(pulumi.ComponentResource):
         invoke = pulumi.InvokeOutputOptions(parent=self)
         cluster = self._created(name, args, args.create) if args.create else self._adopted(args, invoke)
         self.vswitch_ids = cluster.vswitch_ids
-        credential = alicloud.cs.get_cluster_credential_output(
-            cluster_id=cluster.cluster_id, temporary_duration_minutes=args.temporary_minutes, opts=invoke
+        minutes = pulumi.Output.from_input(args.temporary_minutes)
+        # Asked together with the look at the cluster, and read after it has passed.
+        asked: pulumi.Output[str | Exception] = pulumi.Output.from_input(cluster.identifier).apply(
+            lambda cluster_id: minutes.apply(lambda duration: self._ask_for_kubeconfig(cluster_id, duration))
         )
         chosen = pulumi.Output.from_input(args.api_endpoint)
-        kubeconfig: pulumi.Output[str] = credential.kube_config.apply(_not_empty).apply(
+        granted: pulumi.Output[str] = cluster.cluster_id.apply(lambda _: asked.apply(_granted))
+        kubeconfig: pulumi.Output[str] = granted.apply(
             lambda content: cluster.endpoints.apply(
                 lambda endpoints: chosen.apply(lambda endpoint: endpoints.reached(content, endpoint))
             )
@@ -103,6 +108,16 @@ class AckCluster(pulumi.ComponentResource):
         self.register_outputs(
             {"clusterId": self.cluster_id, "apiServer": self.api_server, "vswitchIds": self.vswitch_ids}
         )
+
+    async def _ask_for_kubeconfig(self, cluster_id: str, minutes: int | None) -> str | Exception:
+        """Return an error as a value: what the look at the cluster reports comes first, and explains it better."""
+        arguments = {"clusterId": cluster_id, "temporaryDurationMinutes": minutes}
+        try:
+            answer = await pulumi.runtime.invoke_async(_GET_CREDENTIAL, arguments, pulumi.InvokeOptions(parent=self))
+        except Exception as error:
+            return error
+        kubeconfig: str = answer["kubeConfig"]
+        return kubeconfig
 
     def _created(self, name: str, args: AckClusterArgs, creation: NewCluster) -> _Cluster:
         made = ManagedCluster(
@@ -202,7 +217,9 @@ def _serving(cluster_id: str, kubernetes_version: str, autoscaling_api: Literal[
     return cluster_id
 
 
-def _not_empty(kubeconfig: str) -> str:
+def _granted(kubeconfig: str | Exception) -> str:
+    if isinstance(kubeconfig, Exception):
+        raise kubeconfig
     if not kubeconfig:
         raise pulumi.RunError(
             "the account has no kubeconfig for the cluster: grant it access to the cluster in the ACK console."

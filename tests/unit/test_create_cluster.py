@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
+import grpc
 import pulumi
 import pulumi_alicloud as alicloud
 import pytest
+from pulumi.runtime.mocks import MockCallArgs
 
 from autoscaling.settings.cluster import Cluster
 from components.cluster import AckCluster, AckClusterArgs
@@ -245,6 +248,37 @@ NEW = NewCluster(name="n", spec="ack.pro.small", zones=ZONES, system_instance_ty
 def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a cluster is either adopted by its id or created"):
         AckClusterArgs(region="cn-hangzhou", **both)
+
+
+class Refusal(grpc.RpcError):
+    """An error of the provider, as it reaches the SDK."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNKNOWN
+
+    def details(self) -> str:
+        return "ErrorClusterNotFound"
+
+
+class WithoutCredential(Recorder):
+    """An account that refuses the credential at once, and takes its time to list clusters."""
+
+    def call(self, args: MockCallArgs) -> Any:
+        if "getClusterCredential" in args.token:
+            raise Refusal
+        time.sleep(0.1)
+        return super().call(args)
+
+
+@pytest.mark.parametrize(
+    ("exists", "reported"),
+    [(False, "has no such cluster"), (True, "getClusterCredential failed: ErrorClusterNotFound")],
+)
+def test_a_refused_credential_is_reported_after_the_look_at_the_cluster(exists: bool, reported: str) -> None:
+    recorder = WithoutCredential(cluster_exists=exists, preview=True)
+    with pytest.raises(Exception, match=reported):
+        run_program(platform_config(), recorder)
+    assert not [made for made in recorder.registrations if made.type.startswith(("alicloud:", "kubernetes:"))]
 
 
 def test_a_team_reaches_the_cluster_of_its_platform_as_the_platform_says() -> None:
