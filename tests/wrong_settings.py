@@ -1,4 +1,4 @@
-"""The wrong stack files of `tests/data/wrong_settings`: one fault each, with what is said of it in the first lines."""
+"""The wrong settings files of `tests/data/wrong_settings`: one error each; its sentence is in the first lines."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _HEAD = re.compile(rb"# expect(?: at (?P<line>\d+))?: (?P<sentence>[^\n]*)\n(?P<
 
 @dataclass(frozen=True)
 class WrongFile:
-    """One of them."""
+    """A wrong settings file."""
 
     path: Path
     sentence: str
     line: int | None
     schema_passes: bool
-    """Whether it is a fault that a schema can't tell."""
+    """Whether a schema can't express the error."""
 
     @property
-    def told(self) -> str:
-        """What a check says."""
+    def error(self) -> str:
+        """The error that a check reports."""
         return f"{self.path.name}{f':{self.line}' if self.line else ''}: {self.sentence}"
 
 

@@ -129,7 +129,8 @@ def read_stack_file(path: Path) -> StackFile:
     except SettingsFileError as error:
         stack.refuse(str(error), error.line)
     except FileNotFoundError:
-        stacks = ", ".join(sorted(file.name.split(".")[1] for file in path.parent.glob("Pulumi.*.yaml")))
+        files = sorted(file.name.removeprefix("Pulumi.") for file in path.parent.glob("Pulumi.*.yaml"))
+        stacks = ", ".join(name.removesuffix(".yaml") for name in files)
         stack.refuse(f"no such file; {f'stacks with a file: {stacks}' if stacks else 'no stack has a file'}.")
     except UnicodeDecodeError:
         stack.refuse("not UTF-8: save the file as UTF-8.")

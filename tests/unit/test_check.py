@@ -23,7 +23,7 @@ from tests.wrong_settings import FOLDER, wrong_file
 CHECKOUT = Path(__file__).parents[2]
 
 
-def told(path: Path) -> list[str]:
+def errors(path: Path) -> list[str]:
     with pytest.raises(SettingsError) as raised:
         check_file(path)
     return raised.value.faults
@@ -45,7 +45,7 @@ def rehearsed(folder: Path, **changes: object) -> Path:
     return written(folder, yaml.safe_dump(content))
 
 
-def test_a_right_file_is_summed_up_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sums_up_a_valid_file_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["check", "--stack", "somebody/ackgpu/rehearsal"]) == 0
     assert capsys.readouterr().out == "Pulumi.rehearsal.yaml: ok, 1 service of at most 10 pods in cn-hangzhou\n"
 
@@ -67,19 +67,19 @@ def test_a_new_users_file_says_what_to_fill_in_and_where(capsys: pytest.CaptureF
         assert "<" in lines[int(line) - 1]
 
 
-def test_a_stack_without_a_file_is_told_which_have_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_the_stacks_that_have_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["check", "--stack", "prod"]) == 1
     message = "Pulumi.prod.yaml: no such file; stacks with a file: dev, rehearsal.\n"
     assert capsys.readouterr().err == message
 
 
-def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+def test_reports_a_file_that_can_not_be_read(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_bytes("config: # été".encode("latin-1"))
-    assert told(path) == ["Pulumi.unit.yaml: not UTF-8: save the file as UTF-8."]
+    assert errors(path) == ["Pulumi.unit.yaml: not UTF-8: save the file as UTF-8."]
     path.unlink()
     path.mkdir()
-    assert told(path) == ["Pulumi.unit.yaml: can't be read (Is a directory)."]
+    assert errors(path) == ["Pulumi.unit.yaml: can't be read (Is a directory)."]
 
 
 def test_errors_are_reported_together_first_of_the_file_then_of_values_then_between_them(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_errors_are_reported_together_first_of_the_file_then_of_values_then_betw
         for right, wrong in changes.items():
             assert right in text
             text = text.replace(right, wrong, 1)
-        sentences = [fault.split(": ", 1)[1] for fault in told(written(tmp_path, text))]
+        sentences = [fault.split(": ", 1)[1] for fault in errors(written(tmp_path, text))]
         assert len(sentences) == 2
         assert all(sentence.startswith(begin) for sentence, begin in zip(sentences, begins, strict=True))
 
@@ -124,7 +124,7 @@ def test_only_a_secret_may_be_encrypted(path: str, tmp_path: Path) -> None:
         target = target[part]
     target[last] = {"secure": "v1:abc=:xyz="}
     content = {"config": {f"ackgpu:{key}": value for key, value in values.items()}}
-    [sentence] = told(written(tmp_path, yaml.safe_dump(content)))
+    [sentence] = errors(written(tmp_path, yaml.safe_dump(content)))
     key = key_of(tuple(int(part) if part.isdigit() else part for part in path.split(".")))
     assert f": {key} " in sentence
     may_contain_secrets = path in ("prometheus", "metricsAdapter", "prometheus.auth", "metricsAdapter.values")
@@ -138,9 +138,9 @@ def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
     assert ": warning: gpuNodePool has one type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
 
 
-def test_what_an_environment_may_add_is_not_missed(tmp_path: Path) -> None:
+def test_settings_that_an_environment_may_set_are_not_missing(tmp_path: Path) -> None:
     path = rehearsed(tmp_path, region=None, services=None)
-    assert len(told(path)) == 2
+    assert len(errors(path)) == 2
     path.write_text(f"{path.read_text()}environment: [production]\n")
     checked = check_file(path)
     assert {"region", "services"} <= checked.unknown

@@ -31,7 +31,7 @@ def test_there_are_at_least_sixty_different_sentences() -> None:
 def test_the_check_says_what_the_file_expects_and_nothing_else(wrong: WrongFile) -> None:
     with pytest.raises(SettingsError) as raised:
         check_file(wrong.path)
-    assert raised.value.faults == [wrong.told]
+    assert raised.value.faults == [wrong.error]
 
 
 @pytest.mark.parametrize(("wrong", "stack"), SETTINGS, ids=[wrong.path.stem for wrong, _ in SETTINGS])
