@@ -24,33 +24,33 @@ Window = Annotated[Int, Field(ge=0, le=3600)]
 
 
 class ScalingPolicy(Model):
-    """At most `value` pods, or percent of the pods, more or fewer in `periodSeconds`."""
+    """A limit of the change of replicas: at most `value` pods, or percent of the pods, in `periodSeconds`."""
 
     type: Annotated[Literal["Pods", "Percent"], Field(examples=["Pods"])]
     """What `value` counts."""
     value: Annotated[Int, Field(ge=1, le=10000, examples=[1])]
     """Pods, or percent of the pods."""
     period_seconds: Annotated[Int, Field(ge=1, le=1800, examples=[15])]
-    """The time in which at most that many are added or taken away."""
+    """Seconds in which at most `value` pods are added or removed."""
 
 
 class ScaleUp(Model):
-    """How fast replicas are added; by default Kubernetes' own documented limits."""
+    """Scaling policies for adding replicas; the defaults are Kubernetes' own."""
 
     stabilization_window_seconds: Window = 0
-    """How many seconds the metric must ask for more replicas before they are added."""
+    """Seconds for which the metric must ask for more replicas before they are added."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Pods", value=4, periodSeconds=15),
         ScalingPolicy(type="Percent", value=100, periodSeconds=15),
     ]
-    """The one that allows most counts; by default Kubernetes' own."""
+    """The policy that allows the largest change counts."""
 
 
 class ScaleDown(Model):
-    """How fast replicas are taken away."""
+    """Scaling policies for removing replicas; the defaults are Kubernetes' own."""
 
     stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW
-    """How many seconds the metric must ask for fewer replicas before they are taken away."""
+    """Seconds for which the metric must ask for fewer replicas before they are removed."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Percent", value=100, periodSeconds=15)
     ]
@@ -65,17 +65,17 @@ class Autoscaler(Model):
     metrics: Annotated[list[MetricTarget], Field(min_length=1)] = [
         MetricTarget(name="DCGM_CUSTOM_PROCESS_SM_UTIL", target=Decimal(20))
     ]
-    """What to scale on; of several metrics, the one that asks for most replicas counts."""
+    """Metrics to scale on; the metric that asks for the most replicas counts."""
     min_replicas: Count = 1
-    """Fewest replicas."""
+    """Minimum number of replicas."""
     max_replicas: Count = 10
-    """Most replicas; their GPUs must fit into the pool."""
+    """Maximum number of replicas; their GPUs must fit into the pool."""
     scale_up: ScaleUp = ScaleUp()
     scale_down: ScaleDown = ScaleDown()
 
 
 def autoscaler_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault of the autoscalers, but for their metrics."""
+    """Return every error of the autoscalers, except for their metrics."""
     for index, service in enumerate(settings.services):
         key = f"services[{index}]"
         yield from _replicas(service, key)
@@ -98,7 +98,7 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
         if service.startup_time and window < duration_seconds(service.startup_time):
             yield Finding(
                 f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
-                f"window is always {window}s: pods would be taken away before those that replace them are Ready; set "
+                f"window is always {window}s: pods would be removed before those that replace them are Ready; set "
                 "autoscalingApi to v2, or lower startupTime by a faster start.",
                 ("services", "cluster"),
             )
@@ -107,7 +107,7 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
     if service.startup_time and window < duration_seconds(service.startup_time):
         window_key = f"{key}.autoscaler.scaleDown.stabilizationWindowSeconds"
         yield Finding(
-            f"{window_key} is {window}, less than startupTime ({service.startup_time}): pods would be taken away "
+            f"{window_key} is {window}, less than startupTime ({service.startup_time}): pods would be removed "
             "before those that replace them are Ready; raise it.",
             ("services",),
         )

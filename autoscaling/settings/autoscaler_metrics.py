@@ -6,7 +6,7 @@ An HPA can work on a metric that is exposed for pods, is of one pod alone, and c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from autoscaling.ack.instance_types import gpu_memory_mib
-from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RuleSet
+from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RulePreset, RuleSet
 from autoscaling.metrics.catalogue import Aggregation, GpuMetric, catalogue
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics
 from autoscaling.quantity import parse_quantity
@@ -51,10 +51,10 @@ def _is_number(text: str) -> bool:
 
 
 class MetricUse(Model):
-    """A metric that the adapter exposes though no service of the stack uses it."""
+    """A metric that the adapter exposes for services of other stacks."""
 
     name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
-    """One of the metrics below, or one that a rule of your own exposes."""
+    """One of the metrics below, or a metric that one of your own rules exposes."""
     aggregation: Aggregation | None = None
     """How the series of one pod become one value; by default as the table of metrics has it."""
 
@@ -66,7 +66,7 @@ class MetricUse(Model):
 
 
 class MetricTarget(MetricUse):
-    """A metric and the value that the HPA steers its average to."""
+    """A metric and its target."""
 
     target: Annotated[Amount, BeforeValidator(_target_with_unit), Field(examples=[20])]
     """Average over the pods, in the metric's unit; for a metric in MiB also with a unit, such as
@@ -85,76 +85,64 @@ class MetricTarget(MetricUse):
 
 
 def metric_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault and warning of the services' metrics."""
+    """Return every error and warning of the services' metrics."""
     for index, service in enumerate(settings.services):
-        seen: dict[str, str] = {}
+        seen: set[str] = set()
         for position, use in enumerate(service.autoscaler.metrics):
             key = f"services[{index}].autoscaler.metrics[{position}]"
             if use.exposed_name in seen:
                 yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", ("services",))
                 continue
-            seen[use.exposed_name] = key
+            seen.add(use.exposed_name)
             yield from _use(use, key, service, settings)
 
 
 def _use(use: MetricTarget, key: str, service: Service, settings: Settings) -> Iterator[Finding]:
-    metric = catalogue().find(use.name)
-    of_own_rules = settings.rule_set.find(use.exposed_name)
-    if metric is None or (
-        of_own_rules is None and use.exposed_name in exposed_metrics(settings.metrics_adapter.extra_rules)
-    ):
-        yield from _of_an_extra_rule(use, key, settings)
-        return
-    problem = next(why_unusable(use, metric, key, settings), None)
-    if problem:
-        yield problem
-        return
-    exposed = settings.rule_set.find(use.exposed_name)
-    if exposed:
-        yield from _target(use, exposed, key, service, settings)
-    yield from _engine(metric, key, service)
+    metric, exposed = catalogue().find(use.name), settings.rule_set.find(use.exposed_name)
+    extra = exposed_metrics(settings.metrics_adapter.extra_rules)
+    if metric is None or (exposed is None and use.exposed_name in extra):
+        for sentence in _extra_rule(use, key, extra):
+            yield Finding(sentence, ("services", "metricsAdapter"))
+    elif problem := why_unusable(use, metric, key, settings):
+        yield Finding(problem, _READ)
+    else:
+        if exposed:
+            yield from _target(use, exposed, key, service, settings)
+        yield from _engine(metric, key, service)
 
 
-def _of_an_extra_rule(use: MetricTarget, key: str, settings: Settings) -> Iterator[Finding]:
-    """The faults of a metric that the program's own rules don't expose, whose unit and range nobody knows."""
-    exposed = exposed_metrics(settings.metrics_adapter.extra_rules)
+def _extra_rule(use: MetricTarget, key: str, extra: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The errors of a metric that only a user's own rule exposes; its unit and range are unknown."""
     name = use.exposed_name
-    if name not in exposed:
-        names = [*exposed, *(one.name for one in catalogue().metrics)]
-        yield Finding(
-            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}",
-            ("services", "metricsAdapter"),
-        )
+    if name not in extra:
+        names = [*extra, *(metric.name for metric in catalogue().metrics)]
+        yield f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}"
         return
-    if "pod" not in exposed[name]:
-        yield Finding(
-            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(exposed[name])} only, and "
-            "an HPA reads pods: give that rule a label of the pod under resources.overrides.",
-            ("services", "metricsAdapter"),
+    if "pod" not in extra[name]:
+        yield (
+            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(extra[name])} only, and an HPA "
+            "reads pods: give that rule a label of the pod under resources.overrides."
         )
     if use.aggregation and name == use.name:
-        yield Finding(
+        yield (
             f"{key}.aggregation is {use.aggregation!r}, and {use.name} is of {EXTRA_RULES}, whose query aggregates: "
-            "remove it.",
-            ("services", "metricsAdapter"),
+            "remove it."
         )
 
 
-def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings) -> Iterator[Finding]:
-    """Every reason why no HPA can use a metric of the catalogue with these settings."""
+def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings) -> str | None:
+    """Return the first reason why no HPA can use a metric of the catalogue with these settings."""
     adapter, mode = settings.metrics_adapter, settings.gpu_node_pool.card_mode
-    name_key = f"{key}.name"
+    name_is = f"{key}.name is {use.name!r}"
     if mode == "mig" and adapter.labels == "ack" and metric.level != "engine":
-        yield Finding(
+        return (
             f"{_CARD_MODE} is mig, and ACK's GPU monitoring does not cover MIG: run NVIDIA's dcgm-exporter, set "
-            f"{_LABELS} to upstream and {name_key} to DCGM_FI_PROF_GR_ENGINE_ACTIVE.",
-            _READ,
+            f"{_LABELS} to upstream and {key}.name to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
         )
     if not metric.exported_under(adapter.labels):
-        yield Finding(
-            f"{name_key} is {use.name!r}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
-            f"{_usable(settings)}.",
-            _READ,
+        return (
+            f"{name_is}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
+            f"{_usable(settings)}."
         )
     if mode not in metric.card_modes:
         reason = (
@@ -162,28 +150,30 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
             if mode == "mig"
             else f"which is that of a whole card, and with {_CARD_MODE} {mode} several pods share it"
         )
-        yield Finding(f"{name_key} is {use.name!r}, {reason}: choose {_usable(settings)}.", _READ)
+        return f"{name_is}, {reason}: choose {_usable(settings)}."
     exposed = settings.rule_set.find(use.exposed_name)
     if exposed is None:
-        what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else f"{name_key} is {use.name!r}"
-        yield Finding(f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened.", _READ)
-    elif "pod" not in exposed.resources:
+        what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else name_is
+        return f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened."
+    if "pod" not in exposed.resources:
         able = [preset for preset in RULE_PRESETS if _for_pods(metric, preset)]
-        yield Finding(
-            f"{name_key} is {use.name!r}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads "
-            f"pods: set {_RULES} to {' or '.join(able)}, or choose a DCGM_CUSTOM_ metric.",
-            _READ,
+        return (
+            f"{name_is}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads pods: set {_RULES} "
+            f"to {' or '.join(able)}, or choose a DCGM_CUSTOM_ metric."
         )
+    return None
 
 
-def _for_pods(metric: GpuMetric, preset: str) -> bool:
-    exposed = RuleSet(preset=preset).find(metric.name)  # type: ignore[arg-type]
+def _for_pods(metric: GpuMetric, preset: RulePreset) -> bool:
+    exposed = RuleSet(preset=preset).find(metric.name)
     return exposed is not None and "pod" in exposed.resources
 
 
 def _usable(settings: Settings) -> str:
     labels, mode = settings.metrics_adapter.labels, settings.gpu_node_pool.card_mode
-    names = [one.name for one in catalogue().metrics if one.exported_under(labels) and mode in one.card_modes]
+    names = [
+        metric.name for metric in catalogue().metrics if metric.exported_under(labels) and mode in metric.card_modes
+    ]
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -267,7 +257,7 @@ def _engine(metric: GpuMetric, key: str, service: Service) -> Iterator[Finding]:
     engine = found[0].lower() if found else None
     if engine is None or (metric.level == "engine" and metric.name.startswith(engine)):
         return
-    own = [one.name for one in catalogue().metrics if one.name.startswith(engine)]
+    own = [metric.name for metric in catalogue().metrics if metric.name.startswith(engine)]
     why = (
         "which has no such metric"
         if metric.level == "engine"

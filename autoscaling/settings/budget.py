@@ -18,12 +18,12 @@ _PRICES = "budget.hourlyPrices"
 
 
 class Budget(Model):
-    """What the stack may grow to; a preview above it is refused."""
+    """Limits of the stack; a preview above them is refused."""
 
     max_gpus: Count | None = None
-    """Most GPUs that the node pool may have."""
+    """Maximum number of GPUs of the node pool."""
     max_hourly_cost: Amount | None = None
-    """Most that the GPU nodes may cost an hour, in the currency of `hourlyPrices`."""
+    """Maximum cost of the GPU nodes an hour, in the currency of `hourlyPrices`."""
     hourly_prices: dict[InstanceTypeName, Amount] = {}
     """Price of a node an hour by instance type; no price is guessed."""
 

@@ -46,7 +46,7 @@ _PRO_MODES = ("cgpu", "core_mem", "share")
 
 
 class SystemPool(Model):
-    """CPU nodes of a new cluster for all that needs no GPU, such as the adapter and CoreDNS."""
+    """CPU nodes of a new cluster, for pods without GPUs such as the adapter and CoreDNS."""
 
     instance_types: Annotated[list[InstanceTypeName], Field(min_length=1, max_length=10)] = ["ecs.g7.xlarge"]
     """ECS instance types of the CPU nodes."""
@@ -55,160 +55,139 @@ class SystemPool(Model):
 
 
 class ClusterCreation(Model):
-    """A new managed cluster with Terway, in a VPC of its own or in vSwitches that are there."""
+    """A new managed cluster with Terway, in its own VPC or in existing vSwitches."""
 
     name: Name = "ackgpu"
     """Name of the cluster and of its VPC."""
     version: Annotated[str, _KUBERNETES_VERSION] | None = None
-    """Kubernetes version, such as 1.35.2-aliyun.1; by default the newest that ACK offers when it is created."""
+    """Kubernetes version, such as 1.35.2-aliyun.1; by default the newest that ACK offers at creation."""
     spec: Literal["ack.pro.small", "ack.standard"] = "ack.pro.small"
-    """Edition of the cluster: sharing of cards needs Pro."""
+    """Edition of the cluster; shared cards need Pro."""
     zones: Annotated[list[Annotated[str, _ZONE]], Field(min_length=1, max_length=3)] | None = None
-    """Zones of a new VPC, three where the region has as many, such as cn-hangzhou-h."""
+    """Zones of a new VPC, such as cn-hangzhou-h; use three if the region has them."""
     vpc_cidr: Annotated[str, _CIDR] = "10.0.0.0/16"
     """Addresses of a new VPC, for nodes and pods."""
     vswitch_ids: Annotated[list[VSwitchId], Field(min_length=1, max_length=5)] | None = None
-    """vSwitches for the nodes in a VPC that exists, instead of `zones`."""
+    """vSwitches for the nodes in an existing VPC, instead of `zones`."""
     pod_vswitch_ids: Annotated[list[VSwitchId], Field(min_length=1, max_length=5)] | None = None
     """vSwitches for the pods, in the same zones as `vswitchIds`."""
     service_cidr: Annotated[str, _CIDR] = "172.21.0.0/20"
-    """Addresses of Services; they overlap with nothing else."""
+    """Addresses of Services; they must not overlap with other networks."""
     system_pool: SystemPool = SystemPool()
     deletion_protection: bool = True
-    """Whether the cluster and its network refuse to be deleted: set it to false, `pulumi up`, and then they can be."""
+    """Protect the cluster and its network from deletion. To delete them, set it to false and run `pulumi up` first."""
 
 
 class Cluster(Model):
-    """The ACK cluster: one that exists, by its id, or a new one."""
+    """The ACK cluster: an existing cluster by its id, or a new cluster."""
 
     id: Identifier | None = None
-    """Id of a cluster that exists, instead of `create`."""
+    """Id of an existing cluster, instead of `create`."""
     create: ClusterCreation | None = None
     """A new cluster, instead of `id`."""
     api_endpoint: Literal["internet", "intranet"] = "internet"
-    """By which address of the API server the cluster is reached: `intranet` from inside its VPC only."""
+    """API server endpoint to use; `intranet` works from inside the VPC only."""
     temporary_credential: Annotated[str, _CREDENTIAL] | None = None
-    """How long each kubeconfig is valid, such as 12h; by default it is the account's long-lived one, and a second
-    `pulumi up` changes nothing."""
+    """How long each kubeconfig is valid, such as 12h. The default is the account's long-lived kubeconfig, with which a
+    second `pulumi up` changes nothing."""
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
     """Version of the HPA's API: `v2` from Kubernetes 1.23, `v2beta1` below."""
 
 
 def cluster_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault of `cluster`."""
+    """Return every error and warning of `cluster`."""
     cluster = settings.cluster
     if (cluster.id is None) == (cluster.create is None):
         yield Finding("cluster: set exactly one of id (of a cluster that exists) and create.", ("cluster",))
     if cluster.create is None:
         return
-    yield from _network(cluster.create, settings.region)
-    yield from _services(cluster.create)
-    yield from _version(cluster.create, settings)
-    yield from _edition(cluster.create, settings)
-    yield from _system_pool(cluster.create)
-
-
-def _network(creation: ClusterCreation, region: str) -> Iterator[Finding]:
-    existing = creation.vswitch_ids is not None or creation.pod_vswitch_ids is not None
-    if existing == (creation.zones is not None):
-        yield Finding(
-            f"{_KEY}: set either zones, for a new VPC, or vswitchIds and podVswitchIds, of a VPC that exists.",
-            ("cluster",),
-        )
-    elif existing:
-        for given, missing in (("vswitch_ids", "podVswitchIds"), ("pod_vswitch_ids", "vswitchIds")):
-            if getattr(creation, given) is not None and None in (creation.vswitch_ids, creation.pod_vswitch_ids):
-                yield Finding(
-                    f"{_KEY}.{missing} is missing: with Terway nodes and pods have vSwitches each, in the same zones.",
-                    ("cluster",),
-                )
-        if "vpc_cidr" in creation.model_fields_set:
-            yield Finding(
-                f"{_KEY}.vpcCidr is of a new VPC, and {_KEY}.vswitchIds names one that exists: remove one of them.",
-                ("cluster",),
-            )
-    else:
-        yield from _zones(creation, region)
-        yield from _vpc(creation)
-
-
-def _zones(creation: ClusterCreation, region: str) -> Iterator[Finding]:
-    zones = creation.zones or []
-    for index, zone in enumerate(zones):
-        key = f"{_KEY}.zones[{index}]"
-        # cn-hangzhou-h, and elsewhere ap-southeast-1a.
-        if not re.fullmatch(rf"{region}-?[a-z]", zone):
-            yield Finding(f"{key} is {zone!r}, which is no zone of {region}.", ("cluster", "region"))
-        elif zone in zones[:index]:
-            yield Finding(f"{key} is {zone!r} again: name each zone once.", ("cluster", "region"))
-
-
-def _vpc(creation: ClusterCreation) -> Iterator[Finding]:
-    key, block = f"{_KEY}.vpcCidr", _block(creation.vpc_cidr)
-    if block is None:
-        yield _malformed(key, creation.vpc_cidr)
-    elif block.prefixlen not in _VPC_PREFIXES:
-        yield Finding(
-            f"{key} is {block}, and a VPC for nodes and pods in three zones has /{_VPC_PREFIXES[0]} to "
-            f"/{_VPC_PREFIXES[-1]}.",
-            ("cluster",),
-        )
-    elif taken := next((other for other in _NO_VPC if block.overlaps(other)), None):
-        yield Finding(f"{key} is {block}, which overlaps with {taken}: no VPC can have those addresses.", ("cluster",))
-
-
-def _services(creation: ClusterCreation) -> Iterator[Finding]:
-    key, vpc_key = f"{_KEY}.serviceCidr", f"{_KEY}.vpcCidr"
-    block, vpc = _block(creation.service_cidr), _block(creation.vpc_cidr)
-    if block is None:
-        yield _malformed(key, creation.service_cidr)
-    elif block.prefixlen not in _SERVICE_PREFIXES or not any(block.subnet_of(one) for one in _PRIVATE):
-        yield Finding(
-            f"{key} is {block}, and ACK takes /{_SERVICE_PREFIXES[0]} to /{_SERVICE_PREFIXES[-1]} of "
-            f"{', '.join(map(str, _PRIVATE))}.",
-            ("cluster",),
-        )
-    elif creation.vswitch_ids is None and vpc is not None and block.overlaps(vpc):
-        yield Finding(
-            f"{key} is {block}, which overlaps with {vpc_key} ({vpc}): choose addresses that the VPC does not have.",
-            ("cluster",),
-        )
-
-
-def _version(creation: ClusterCreation, settings: Settings) -> Iterator[Finding]:
-    api = settings.cluster.autoscaling_api
-    oldest, newest = KUBERNETES_MINORS[api]
-    minor = int(creation.version.split(".")[1]) if creation.version else None
-    if minor is None and newest is not None:
-        yield Finding(
-            f"cluster.autoscalingApi is {api}, and a new cluster has a newer Kubernetes than 1.{newest}: set it to v2.",
-            ("cluster",),
-        )
-    elif minor is not None and (minor < oldest or (newest is not None and minor > newest)):
-        other = "v2beta1" if minor < oldest else "v2"
-        yield Finding(
-            f"{_KEY}.version is {creation.version}, which does not serve autoscaling/{api}: set cluster.autoscalingApi "
-            f"to {other}, or another version.",
-            ("cluster",),
-        )
-
-
-def _edition(creation: ClusterCreation, settings: Settings) -> Iterator[Finding]:
+    for errors in (_network(cluster.create), _service_addresses(cluster.create), _version(cluster)):
+        for sentence in errors:
+            yield Finding(sentence, ("cluster",))
+    for sentence in _zones(cluster.create, settings.region):
+        yield Finding(sentence, ("cluster", "region"))
     mode = settings.gpu_node_pool.card_mode
-    if creation.spec == "ack.standard" and mode in _PRO_MODES:
+    if cluster.create.spec == "ack.standard" and mode in _PRO_MODES:
         yield Finding(
             f"gpuNodePool.cardMode is {mode}, which needs ACK Pro: set {_KEY}.spec to ack.pro.small.",
             ("cluster", "gpuNodePool"),
         )
-
-
-def _system_pool(creation: ClusterCreation) -> Iterator[Finding]:
-    for index, name in enumerate(creation.system_pool.instance_types):
+    for index, name in enumerate(cluster.create.system_pool.instance_types):
         if find_instance_type(name):
             key = f"{_KEY}.systemPool.instanceTypes[{index}]"
             yield Finding(
                 f"{key} is {name}, which has GPUs that nothing would use: name one without.", ("cluster",), "warning"
             )
+
+
+def _network(creation: ClusterCreation) -> Iterator[str]:
+    nodes, pods = creation.vswitch_ids, creation.pod_vswitch_ids
+    existing = nodes is not None or pods is not None
+    if existing == (creation.zones is not None):
+        yield f"{_KEY}: set either zones, for a new VPC, or vswitchIds and podVswitchIds, of a VPC that exists."
+    elif existing:
+        if nodes is None or pods is None:
+            missing = "vswitchIds" if nodes is None else "podVswitchIds"
+            yield f"{_KEY}.{missing} is missing: with Terway nodes and pods have vSwitches each, in the same zones."
+        if "vpc_cidr" in creation.model_fields_set:
+            yield f"{_KEY}.vpcCidr is of a new VPC, and {_KEY}.vswitchIds names one that exists: remove one of them."
+    else:
+        yield from _vpc(creation)
+
+
+def _zones(creation: ClusterCreation, region: str) -> Iterator[str]:
+    zones = creation.zones or []
+    for index, zone in enumerate(zones):
+        key = f"{_KEY}.zones[{index}]"
+        # cn-hangzhou-h, and elsewhere ap-southeast-1a.
+        if not re.fullmatch(rf"{region}-?[a-z]", zone):
+            yield f"{key} is {zone!r}, which is not a zone of {region}."
+        elif zone in zones[:index]:
+            yield f"{key} is {zone!r} again: name each zone once."
+
+
+def _vpc(creation: ClusterCreation) -> Iterator[str]:
+    key, block = f"{_KEY}.vpcCidr", _block(creation.vpc_cidr)
+    if block is None:
+        yield _malformed(key, creation.vpc_cidr)
+    elif block.prefixlen not in _VPC_PREFIXES:
+        yield (
+            f"{key} is {block}, and a VPC for nodes and pods in three zones has /{_VPC_PREFIXES[0]} to "
+            f"/{_VPC_PREFIXES[-1]}."
+        )
+    elif taken := next((other for other in _NO_VPC if block.overlaps(other)), None):
+        yield f"{key} is {block}, which overlaps with {taken}: no VPC can have those addresses."
+
+
+def _service_addresses(creation: ClusterCreation) -> Iterator[str]:
+    key, vpc_key = f"{_KEY}.serviceCidr", f"{_KEY}.vpcCidr"
+    block, vpc = _block(creation.service_cidr), _block(creation.vpc_cidr)
+    if block is None:
+        yield _malformed(key, creation.service_cidr)
+    elif block.prefixlen not in _SERVICE_PREFIXES or not any(block.subnet_of(private) for private in _PRIVATE):
+        yield (
+            f"{key} is {block}, and ACK takes /{_SERVICE_PREFIXES[0]} to /{_SERVICE_PREFIXES[-1]} of "
+            f"{', '.join(map(str, _PRIVATE))}."
+        )
+    elif creation.vswitch_ids is None and vpc is not None and block.overlaps(vpc):
+        yield f"{key} is {block}, which overlaps with {vpc_key} ({vpc}): choose addresses that the VPC does not have."
+
+
+def _version(cluster: Cluster) -> Iterator[str]:
+    version = cluster.create.version if cluster.create else None
+    api = cluster.autoscaling_api
+    oldest, newest = KUBERNETES_MINORS[api]
+    minor = int(version.split(".")[1]) if version else None
+    if minor is None and newest is not None:
+        yield (
+            f"cluster.autoscalingApi is {api}, and a new cluster has a newer Kubernetes than 1.{newest}: set it to v2."
+        )
+    elif minor is not None and (minor < oldest or (newest is not None and minor > newest)):
+        other = "v2beta1" if minor < oldest else "v2"
+        yield (
+            f"{_KEY}.version is {version}, which does not serve autoscaling/{api}: set cluster.autoscalingApi to "
+            f"{other}, or another version."
+        )
 
 
 def _block(text: str) -> IPv4Network | None:
@@ -218,9 +197,8 @@ def _block(text: str) -> IPv4Network | None:
         return None
 
 
-def _malformed(key: str, text: str) -> Finding:
+def _malformed(key: str, text: str) -> str:
     try:
-        meant = f": {IPv4Network(text, strict=False)} is meant?"
+        return f"{key} is {text!r}, which is not a CIDR block; did you mean {IPv4Network(text, strict=False)}?"
     except ValueError:
-        meant = "; one looks like 10.0.0.0/16."
-    return Finding(f"{key} is {text!r}, which is no CIDR block{meant}", ("cluster",))
+        return f"{key} is {text!r}, which is not a CIDR block; one looks like 10.0.0.0/16."

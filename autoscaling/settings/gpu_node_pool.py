@@ -53,12 +53,12 @@ _LABEL_VALUE = Form(
 
 
 class PoolLimits(Model):
-    """Between how many nodes the pool's autoscaler moves."""
+    """Limits of the pool's autoscaler."""
 
     min: Annotated[Int, Field(ge=0, le=1000)] = 0
-    """Fewest nodes."""
+    """Minimum number of nodes."""
     max: Annotated[NodeCount, Field(examples=[1])]
-    """Most nodes."""
+    """Maximum number of nodes."""
 
 
 class SystemDisk(Model):
@@ -71,7 +71,7 @@ class SystemDisk(Model):
 
 
 class Taint(Model):
-    """What keeps pods without a toleration off the nodes."""
+    """A taint of the nodes; it keeps pods without a toleration off them."""
 
     key: Annotated[str, _TAINT_KEY, Field(examples=["gpu"])]
     """Key of the taint."""
@@ -82,11 +82,11 @@ class Taint(Model):
 
 
 class Spot(Model):
-    """Spot instances: cheaper, and taken back by ECS with a warning of five minutes."""
+    """Spot instances: cheaper, but ECS reclaims them with five minutes' notice."""
 
     hourly_price_limits: dict[InstanceTypeName, Amount] = {}
-    """Most that a node of an instance type may cost an hour, in the account's currency; without one the market's
-    price, up to that of a pay-as-you-go instance."""
+    """Maximum price of a node an hour by instance type, in the account's currency; by default the market's price, up to
+    the pay-as-you-go price."""
 
 
 class GpuNodePool(Model):
@@ -105,30 +105,29 @@ class GpuNodePool(Model):
     autoscaling: PoolLimits | None = None
     """Limits for the pool's autoscaler, instead of `size`."""
     gpus_per_node: Count | None = None
-    """For an instance type that the table of instance types lacks."""
+    """Number of GPUs of a node, for instance types that are not in the program's table."""
     card_mode: CardModeName = "exclusive"
-    """Whole cards for each pod, a part of a card's memory (`cgpu`; `share` without isolation) and of its computing
-    power too (`core_mem`), or MIG instances."""
+    """How pods share cards: whole cards (`exclusive`), part of a card's memory (`cgpu`; `share` without isolation),
+    part of its memory and computing power (`core_mem`), or MIG instances (`mig`)."""
     system_disk: SystemDisk = SystemDisk()
     taints: list[Taint] = []
     """Taints of the nodes; the services' pods tolerate them."""
     driver_version: Annotated[str, _DRIVER_VERSION] | None = None
     """NVIDIA driver of the nodes, such as 550.144.03; by default ACK's own for the instance type."""
     key_name: Identifier | None = None
-    """SSH key pair of the nodes; by default none, and nobody can log in."""
+    """SSH key pair of the nodes; by default none, so that nobody can log in."""
     spot: Spot | None = None
     """Spot instances, such as `{}` for the market's price; by default pay-as-you-go."""
     warm_gpus: Annotated[Int, Field(ge=0, le=1000)] = 0
-    """GPUs that are kept ready by low-priority placeholder pods, which real replicas push out; they cost as much as
-    used ones."""
+    """Warm GPUs: low-priority placeholder pods that real replicas preempt. They cost as much as used GPUs."""
     adopted: bool = False
-    """Whether the pool existed before the stack, as `./ackgpu adopt` writes; it stays when the stack is destroyed."""
+    """The pool existed before the stack; `./ackgpu adopt` sets it. The pool stays when the stack is destroyed."""
     retain_on_delete: bool = False
-    """Whether the pool stays when the stack is destroyed."""
+    """Keep the pool when the stack is destroyed."""
 
     @property
     def node_gpus(self) -> int | None:
-        """GPUs of each node; None where the instance types don't agree on a number, or the table lacks one."""
+        """GPUs of each node; None if the instance types differ, or if one is not in the table."""
         if self.gpus_per_node is not None:
             return self.gpus_per_node
         rows = [find_instance_type(name) for name in self.instance_types]
@@ -138,7 +137,7 @@ class GpuNodePool(Model):
 
     @property
     def max_nodes(self) -> int | None:
-        """The largest number of nodes; None where the settings contradict each other."""
+        """The largest number of nodes; None if the settings contradict each other."""
         if (self.size is None) == (self.autoscaling is None):
             return None
         return self.autoscaling.max if self.autoscaling else self.size

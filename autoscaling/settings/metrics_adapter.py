@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"
-_IDLE = "metricsAdapter.idleAsZero"
-_VALUES = "metricsAdapter.values"
 
 _MAX_AGE_SECONDS = 20 * 60
 """The adapter forgets series older than this. Its chart has no value for it, and a longer relist stops its start."""
@@ -39,73 +37,67 @@ class MetricsAdapter(Model):
     chart: Text = ADAPTER_CHART
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
-    """The guide's rules with their faults mended, or its own two lists."""
+    """The guide's rules with their errors fixed, or the guide's own two lists."""
     labels: LabelPreset = "ack"
     """How the GPU exporter names its labels: ACK's own, or NVIDIA's dcgm-exporter, whose labels Prometheus keeps or
     gives the prefix `exported_`."""
     extra_rules: list[ExtraRule] = []
-    """Rules of your own, after those: see below."""
+    """Your own rules, after those; see below."""
     idle_as_zero: bool = False
-    """Whether a pod with a GPU and no process on it counts as 0; otherwise it has no value for the HPA."""
+    """Count a pod with a GPU but without a process on it as 0; otherwise the HPA has no value for it."""
     relist_interval: Annotated[str, _RELIST_INTERVAL] = "1m"
     """How often the adapter looks for new series, such as 1m; at most 20m."""
     expose: list[MetricUse] = []
-    """Metrics for services of other stacks, besides those that this stack's services use."""
+    """Metrics for services of other stacks, in addition to those of this stack's services."""
     values: dict[str, Any] = {}
     """Further values of the chart, such as `{AlibabaCloudMetricsAdapter: {nodeSelector: {...}}}`."""
     adopted: bool = False
-    """Whether the release existed before the stack, as `./ackgpu adopt` writes; it stays when the stack is
-    destroyed."""
+    """The release existed before the stack; `./ackgpu adopt` sets it. It stays when the stack is destroyed."""
     retain_on_delete: bool = False
-    """Whether the release stays when the stack is destroyed."""
+    """Keep the release when the stack is destroyed."""
 
 
 def adapter_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault and warning of the adapter."""
-    yield from _presets(settings)
-    for position, use in enumerate(settings.metrics_adapter.expose):
-        yield from _exposed(use, f"metricsAdapter.expose[{position}]", settings)
-    own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
-    for finding in extra_rule_findings(settings.metrics_adapter.extra_rules, own):
-        yield Finding(f"{finding.key} {finding.text}.", ("metricsAdapter",), finding.severity)
-    yield from _chart_values(settings)
-
-
-def _presets(settings: Settings) -> Iterator[Finding]:
+    """Return every error and warning of the adapter."""
     adapter = settings.metrics_adapter
+    for sentence in (*_presets(adapter), *_chart_values(adapter)):
+        yield Finding(sentence, ("metricsAdapter",))
+    for position, use in enumerate(adapter.expose):
+        if problem := _exposed(use, f"metricsAdapter.expose[{position}]", settings):
+            yield Finding(problem, ("metricsAdapter", "gpuNodePool"))
+    own = [name_of_rule(rule) for rule in settings.rule_set.rules()]
+    for finding in extra_rule_findings(adapter.extra_rules, own):
+        yield Finding(f"{finding.key} {finding.text}.", ("metricsAdapter",), finding.severity)
+
+
+def _presets(adapter: MetricsAdapter) -> Iterator[str]:
     if adapter.rules != "hardened" and adapter.labels != "ack":
-        yield Finding(
+        yield (
             f"{_LABELS} is {adapter.labels!r}, and the rules {adapter.rules!r} are written for ACK's labels: set "
-            f"{_RULES} to hardened.",
-            ("metricsAdapter",),
+            f"{_RULES} to hardened."
         )
     if adapter.idle_as_zero and (adapter.rules != "hardened" or adapter.labels != "ack"):
-        yield Finding(
-            f"{_IDLE} needs {_RULES} hardened and {_LABELS} ack, since it counts the series "
-            "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove it.",
-            ("metricsAdapter",),
+        yield (
+            f"metricsAdapter.idleAsZero needs {_RULES} hardened and {_LABELS} ack, since it counts the series "
+            "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove it."
         )
 
 
-def _exposed(use: MetricUse, key: str, settings: Settings) -> Iterator[Finding]:
-    """For services of other stacks."""
+def _exposed(use: MetricUse, key: str, settings: Settings) -> str | None:
     metric = catalogue().find(use.name)
     if metric:
-        problem = next(why_unusable(use, metric, key, settings), None)
-        if problem:
-            yield problem
-    elif use.name not in exposed_metrics(settings.metrics_adapter.extra_rules):
-        names = [one.name for one in catalogue().metrics]
-        yield Finding(
-            f"{key}.name is {use.name!r}, which no rule exposes: {nearest(use.name, names)}", ("metricsAdapter",)
-        )
+        return why_unusable(use, metric, key, settings)
+    if use.name in exposed_metrics(settings.metrics_adapter.extra_rules):
+        return None
+    return (
+        f"{key}.name is {use.name!r}, which no rule exposes: "
+        f"{nearest(use.name, [metric.name for metric in catalogue().metrics])}"
+    )
 
 
-def _chart_values(settings: Settings) -> Iterator[Finding]:
-    """Every value that two would set."""
-    for path, instead in own_in(settings.metrics_adapter.values):
-        yield Finding(
-            f"{_VALUES} sets {'.'.join(path)}, which the program sets itself: remove it"
-            f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}.",
-            ("metricsAdapter",),
+def _chart_values(adapter: MetricsAdapter) -> Iterator[str]:
+    for path, instead in own_in(adapter.values):
+        yield (
+            f"metricsAdapter.values sets {'.'.join(path)}, which the program sets itself: remove it"
+            f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}."
         )

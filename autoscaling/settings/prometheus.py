@@ -29,10 +29,10 @@ Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 
 
 class PrometheusAuth(Model):
-    """How the adapter authenticates: an instance of V1 takes a token or nothing, one of V2 needs an AccessKey."""
+    """How the adapter authenticates. An instance of V1 takes a token or nothing; V2 needs an AccessKey."""
 
     type: Literal["none", "token", "basic"] = "none"
-    """`token` for an instance of V1 for which one was generated, `basic` for one of V2."""
+    """`token` for an instance of V1 with a token, `basic` for an instance of V2."""
     token: Secret | None = None
     """The instance's token; encrypted, by `pulumi config set --secret --path prometheus.auth.token`."""
     access_key_id: Text | None = None
@@ -55,7 +55,8 @@ class Prometheus(Model):
     """Who owns the cluster's Managed Prometheus."""
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
-    """This stack creates it, as an instance or as an addon of the cluster, or it is there already."""
+    """`instance` or `addon`: this stack creates it, as an instance or as an addon of the cluster; `existing`: it exists
+    already."""
     auth: PrometheusAuth = PrometheusAuth()
 
 

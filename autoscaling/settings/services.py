@@ -70,12 +70,12 @@ Port = Annotated[Int, Field(ge=1, le=65535)]
 
 
 class Probe(Model):
-    """A request by which `verify` sees that the service works."""
+    """The request that `./ackgpu verify` sends to check that the service works."""
 
     path: UrlPath = "/predict?query=Music"
-    """Path of the request by which `./ackgpu verify` sees that the service works."""
+    """Path of the request that `./ackgpu verify` sends."""
     answer: Annotated[str, _ANSWER] = "PlayMusic"
-    """What it answers, in full; empty: anything, with the status 200."""
+    """The whole answer to expect; empty: any answer with status 200."""
 
 
 class Service(Model):
@@ -84,8 +84,8 @@ class Service(Model):
     name: Annotated[Name, _SERVICE_NAME, Field(examples=["service"])]
     """Name of the Deployment; the Service is `<name>-svc`."""
     formerly: Annotated[Name, _SERVICE_NAME] | None = None
-    """The service's first name, where `name` is another since: its objects keep that one, for Kubernetes renames
-    none."""
+    """The service's first name, if `name` has changed since. Its objects keep the first name, because Kubernetes can't
+    rename objects."""
     namespace: Name = "default"
     """Namespace of the service."""
     image: Annotated[Text, _IMAGE, Field(examples=["image"])]
@@ -93,9 +93,9 @@ class Service(Model):
     container_name: Name = "server"
     """Name of the container."""
     container_port: Port = 80
-    """Where the container listens."""
+    """Port of the container."""
     port: Port = 80
-    """Where the load balancer listens."""
+    """Port of the load balancer."""
     gpus: Count = 1
     """Whole GPUs of each pod; with `cardMode: mig`, MIG instances."""
     gpu_memory_gib: Annotated[Count | None, Field(alias="gpuMemoryGiB")] = None
@@ -105,45 +105,44 @@ class Service(Model):
     mig_profile: Annotated[str, _MIG_PROFILE] | None = None
     """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
     startup_time: Annotated[str, _STARTUP_TIME] | None = None
-    """How long a pod takes to become Ready, such as 90s; no scale-down window may be shorter."""
+    """How long a pod takes to become Ready, such as 90s; the scale-down window must not be shorter."""
     args: list[str] = []
     """Arguments of the container; by default those of its image."""
     env: dict[Annotated[str, _VARIABLE], str] = {}
     """Environment of the container, in plain text."""
     env_from: list[Annotated[str, _SECRET_NAME]] = []
-    """Kubernetes Secrets of the namespace whose keys become environment variables: for what is secret."""
+    """Kubernetes Secrets of the namespace whose keys become environment variables; use them for secret values."""
     cpu: Cpu = "1"
-    """CPUs that each pod asks for, such as 2 or 500m."""
+    """CPU request of each pod, such as 2 or 500m."""
     memory: Annotated[str, _MEMORY] = "2Gi"
-    """Memory that each pod asks for, such as 512Mi or 4G."""
+    """Memory request of each pod, such as 512Mi or 4G."""
     load_balancer: Literal["internet", "intranet"] = "internet"
-    """Whether the load balancer has a public address, or one of the VPC only; a change makes another load balancer,
-    with another address."""
+    """Address of the load balancer: public, or inside the VPC only. A change replaces the load balancer and its
+    address."""
     health_path: UrlPath | None = None
-    """Path that answers 200 when a pod can serve; by default a pod is Ready when its port is open, and none is
-    restarted because it hangs."""
+    """Path that answers 200 when a pod can serve. By default a pod is Ready when its port is open, and pods that hang
+    are not restarted."""
     drain_time: Annotated[str, _DRAIN_TIME] = "5s"
-    """How long a pod still serves after it was asked to end, while the load balancer takes it out; `0s`: not at
-    all."""
+    """How long a pod still serves after its deletion, while the load balancer removes it; `0s`: not at all."""
     run_as_non_root: bool = False
-    """Whether Kubernetes refuses an image that runs as root."""
+    """Let Kubernetes refuse images that run as root."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
     adopted: bool = False
-    """Whether Deployment, Service and HPA existed before the stack, as `./ackgpu adopt` writes. They stay when the
-    stack is destroyed, and the stack takes over their fields. Their pods get only what is set here: probes, requests
-    and a security context by default would restart them."""
+    """Deployment, Service and HPA existed before the stack; `./ackgpu adopt` sets it. They stay when the stack is
+    destroyed, and the stack takes over their fields. Their pod template is kept: pods get only the probes, requests,
+    security context and drain time that are set here."""
     retain_on_delete: bool = False
-    """Whether Deployment, Service and HPA stay when the stack is destroyed."""
+    """Keep Deployment, Service and HPA when the stack is destroyed."""
 
     @property
     def requests(self) -> dict[str, str]:
-        """What the scheduler counts of each pod besides GPUs."""
+        """CPU and memory requests of each pod."""
         return {name: getattr(self, name) for name in ("cpu", "memory") if self._is_asked(name)}
 
     @property
     def drain_seconds(self) -> int:
-        """How long a pod still serves after it was asked to end."""
+        """How long a pod still serves after its deletion."""
         return duration_seconds(self.drain_time) if self._is_asked("drain_time") else 0
 
     def _is_asked(self, field: str) -> bool:
@@ -161,7 +160,7 @@ class Service(Model):
 
     @property
     def resource_name(self) -> str:
-        """Name of the service's components in the stack: no two services of a stack share one."""
+        """Name of the service's components; it is unique in the stack."""
         return self.object_name if self.namespace == "default" else f"{self.namespace}/{self.object_name}"
 
 

@@ -2,8 +2,7 @@
 
 Each default stands in these models and nowhere else. The docstring of a field, or else of its model, is its
 description in README.md and Pulumi.yaml: `make docs`. The models check one value at a time; the `findings` of a section
-check what must hold between values. The example of a required field is also its stand-in where the user's value is
-wrong, so that the rest can still be checked.
+check what must hold between values.
 """
 
 from __future__ import annotations
@@ -61,10 +60,9 @@ class Settings(Model):
     """The inference services, as a list; `[]` is a platform for services of other stacks."""
     platform: Annotated[Text, _STACK] | None = None
     """Name of another stack, such as `organization/ackgpu/platform`, whose cluster, nodes, Prometheus and adapter the
-    services use; this stack then sets `services` and `waitForMetrics` only."""
+    services use. This stack then sets only `services` and `waitForMetrics`."""
     wait_for_metrics: Annotated[str, _WAIT] = "5m"
-    """How long `up` waits until each HPA reads its metric; `0s`: not at all, when a change must go through while
-    metrics are down."""
+    """How long `up` waits until each HPA reads its metric; `0s`: not at all, for a change while metrics are down."""
 
     @cached_property
     def rule_set(self) -> RuleSet:
@@ -87,7 +85,7 @@ class Settings(Model):
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault between the settings, and every warning."""
+    """Return every error between settings, and every warning."""
     for section in (
         cluster_findings,
         pool_findings,

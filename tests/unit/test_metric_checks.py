@@ -205,7 +205,7 @@ def test_with_the_old_api_no_window_can_be_raised_for_a_slow_start() -> None:
     config = settings(on(SM_UTIL), service={"startupTime": "301s"}) | old
     assert fault(config) == (
         "services[0].startupTime is 301s, and with cluster.autoscalingApi v2beta1 the scale-down window is always "
-        "300s: pods would be taken away before those that replace them are Ready; set autoscalingApi to v2, or lower "
+        "300s: pods would be removed before those that replace them are Ready; set autoscalingApi to v2, or lower "
         "startupTime by a faster start."
     )
     config["services"][0]["startupTime"] = "5m"

@@ -44,7 +44,7 @@ def test_the_engine_asks_for_no_key_so_that_the_program_can_say_all_that_is_miss
 
 def test_a_setting_is_a_row_with_its_whole_key_what_is_allowed_and_its_default() -> None:
     rows = reference.settings_table().splitlines()
-    assert "| `services[].port` | Where the load balancer listens | 1 to 65535 | `80` |" in rows
+    assert "| `services[].port` | Port of the load balancer | 1 to 65535 | `80` |" in rows
     assert any(row.startswith("| `gpuNodePool.autoscaling.max` ") and row.endswith("| required |") for row in rows)
     [managed_by] = [row for row in rows if row.startswith("| `prometheus.managedBy` ")]
     assert managed_by.endswith(" | `instance`, `addon`, `existing` | `instance` |")

@@ -138,5 +138,5 @@ def test_each_setting_is_described() -> None:
         for key, schema in model["properties"].items():
             described = "description" in schema or "$ref" in schema
             assert described or name == "Encrypted", f"{name}.{key}"
-    assert definitions["Service"]["properties"]["port"]["description"] == "Where the load balancer listens."
+    assert definitions["Service"]["properties"]["port"]["description"] == "Port of the load balancer."
     assert definitions["Service"]["properties"]["port"]["maximum"] == 65535
