@@ -9,18 +9,14 @@ from typing import Any
 
 import urllib3
 
-from live.kubeconfig import Access, UnreachableError, UnsupportedError, access_of, proxy_headers
+from live.kubeconfig import Access, UnreachableError, UnsupportedError, access_of
 
-__all__ = ["CONNECTIONS", "Answer", "ClusterClient", "Object", "UnreachableError", "UnsupportedError", "connected"]
+__all__ = ["Answer", "ClusterClient", "Object", "UnreachableError", "UnsupportedError", "connected"]
 
 Object = Mapping[str, Any]
 """A Kubernetes object as the API server answers it."""
 
-CONNECTIONS = 8
-"""Requests that may run side by side."""
-
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json"}
-_TIMEOUT = urllib3.Timeout(connect=5, read=30)
 
 _NOT_AN_OBJECT = "gives an answer that is not a list of Kubernetes objects"
 
@@ -57,8 +53,7 @@ class ClusterClient:
     def __init__(self, access: Access) -> None:
         self.server = access.server
         self._access = access
-        self._headers = access.headers()
-        self._pool = _pool(access)
+        self._headers = access.headers
         self._forbidden: set[str] = set()
 
     @property
@@ -70,7 +65,7 @@ class ClusterClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.clear()
+        self._access.pool.clear()
 
     def listed(self, path: str) -> list[Object]:
         """List the objects under a path; none where the cluster does not serve or hides the kind."""
@@ -97,8 +92,8 @@ class ClusterClient:
     def answer(self, method: str, path: str, content: Object | None = None) -> Answer:
         """Send a request and return any answer but a refused credential."""
         answer = self._sent(method, path, content)
-        if answer.status == 401 and self._access.renewable:
-            self._headers = self._access.headers(renew=True)
+        if answer.status == 401 and self._access.renew:
+            self._headers = self._access.renew()
             answer = self._sent(method, path, content)
         if answer.status == 401:
             raise UnreachableError("refuses the credential (401): get a new kubeconfig")
@@ -119,7 +114,7 @@ class ClusterClient:
 
     def _sent(self, method: str, path: str, content: Object | None) -> Answer:
         try:
-            response = self._pool.request(
+            response = self._access.pool.request(
                 method,
                 self.server + path,
                 body=None if content is None else json.dumps(content),
@@ -142,19 +137,6 @@ def connected(kubeconfig: str, server: str | None = None) -> ClusterClient:
         UnsupportedError: this client does not support the kubeconfig or the proxy.
     """
     return ClusterClient(access_of(kubeconfig, server))
-
-
-def _pool(access: Access) -> urllib3.PoolManager:
-    options: dict[str, Any] = {
-        "timeout": _TIMEOUT,
-        "retries": False,
-        "maxsize": CONNECTIONS,
-        "ssl_context": access.tls,
-        "server_hostname": access.server_name,
-    }
-    if access.proxy is None:
-        return urllib3.PoolManager(**options)
-    return urllib3.ProxyManager(access.proxy, proxy_headers=proxy_headers(access.proxy), **options)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ import re
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,12 @@ from urllib.request import getproxies_environment, proxy_bypass
 import urllib3
 import yaml
 
+CONNECTIONS = 8
+"""Requests to a cluster that may run side by side."""
+
 Section = Mapping[str, Any]
+
+_TIMEOUT = urllib3.Timeout(connect=5, read=30)
 
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _UNSUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
@@ -41,27 +46,11 @@ class Access:
 
     server: str
     """Such as `https://192.0.2.1:6443`."""
-    tls: ssl.SSLContext = field(repr=False)
-    server_name: str | None
-    """Expected in the server's certificate; None: the host of `server`."""
-    proxy: str | None = field(repr=False)
-    """May hold a password."""
-    user: Section = field(repr=False)
-    plugin_status: Section = field(repr=False)
-
-    def headers(self, *, renew: bool = False) -> dict[str, str]:
-        """The headers that carry the credential, secrets.
-
-        Args:
-            renew: run the credential plugin again; without a plugin there is nothing to renew.
-        """
-        status = _plugin_status(self.user) if renew else self.plugin_status
-        return _authorization(self.user, status)
-
-    @property
-    def renewable(self) -> bool:
-        """Whether a plugin can give another credential."""
-        return bool(self.user.get("exec"))
+    pool: urllib3.PoolManager = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    """They carry the credential, a secret."""
+    renew: Callable[[], Mapping[str, str]] | None = field(repr=False)
+    """Runs the credential plugin again and returns new headers; None: there is no plugin."""
 
 
 def read_kubeconfig() -> str:
@@ -105,16 +94,11 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
         if url.scheme not in ("http", "https") or not url.host:
             raise UnreachableError("has a kubeconfig whose server is not a URL")
         status = _plugin_status(user)
-        # Now, so that a token that can't be sent is reported before the first request.
-        _authorization(user, status)
-        name = cluster.get("tls-server-name")
         return Access(
             f"{url.scheme}://{url.netloc}{url.path or ''}".rstrip("/"),
-            _tls(cluster, user, status),
-            str(name) if name else None,
-            _proxy(cluster, url),
-            user,
-            status,
+            _pool(_proxy(cluster, url), ssl_context=_tls(cluster, user, status), server_hostname=_name(cluster)),
+            _authorization(user, status),
+            (lambda: _authorization(user, _plugin_status(user))) if user.get("exec") else None,
         )
     except UnreachableError:
         raise
@@ -261,7 +245,15 @@ def _bypassed(server: urllib3.util.Url) -> bool:
     return False
 
 
-def proxy_headers(proxy: str) -> dict[str, str]:
-    """The headers that carry the proxy's own credential, secrets."""
+def _name(cluster: Section) -> str | None:
+    name = cluster.get("tls-server-name")
+    return str(name) if name else None
+
+
+def _pool(proxy: str | None, **options: Any) -> urllib3.PoolManager:
+    options = {**options, "timeout": _TIMEOUT, "retries": False, "maxsize": CONNECTIONS}
+    if proxy is None:
+        return urllib3.PoolManager(**options)
     credential = urllib3.util.parse_url(proxy).auth
-    return urllib3.make_headers(proxy_basic_auth=unquote(credential)) if credential else {}
+    headers = urllib3.make_headers(proxy_basic_auth=unquote(credential)) if credential else {}
+    return urllib3.ProxyManager(proxy, proxy_headers=headers, **options)

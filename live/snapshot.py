@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.adapter_values import RULES, at
 from live.adapter_release import hpas_of_all, newest_release, stack_of_release
-from live.cluster_client import CONNECTIONS, ClusterClient, Object
+from live.cluster_client import ClusterClient, Object
 from live.helm_release import HelmRelease, HelmReleaseError
-from live.kubeconfig import access_of
+from live.kubeconfig import CONNECTIONS, access_of
 from live.other_owners import SCALERS, Scaler
 
 _REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
