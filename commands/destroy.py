@@ -21,7 +21,10 @@ def destroy(stack: str, yes: bool) -> int:
     with explained(PulumiError):
         require_pulumi()
     from commands.destroy_guard import RefusedError, require_destroyable
+    from rehearsal.command import sigterm_as_ctrl_c
 
+    # The Automation API's threads stay silent on Ctrl-C.
+    sigterm_as_ctrl_c()
     with explained(PulumiError, RefusedError):
         require_destroyable(stack)
         return with_new_credential("destroy", stack, yes=yes)

@@ -24,6 +24,9 @@ def adopt(stack: str, write: bool) -> None:
     from commands.adopt.adoption import Files, adopt_live
     from commands.adopt.proposal import AdoptionError
     from commands.pulumi_cli import PulumiError
+    from rehearsal.command import sigterm_as_ctrl_c
 
+    # The Automation API's threads stay silent on Ctrl-C.
+    sigterm_as_ctrl_c()
     with explained(AdoptionError, PulumiError, SettingsError):
         adopt_live(stack, Files.of(stack), write=write)

@@ -175,6 +175,17 @@ def test_files_and_settings_are_written_and_the_next_commands_reported(
     assert (checkout / "Pulumi.dev.yaml").read_text() == (folder / "Pulumi.dev.yaml").read_text() != before
 
 
+def test_the_next_commands_begin_with_the_folder_when_started_elsewhere(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
+    monkeypatch.setattr(ClusterReader, "look", lambda self, now: ClusterObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.chdir("/")
+    assert command_line.run(["adopt", "--stack", "dev"]) == 0
+    [first, *_] = capsys.readouterr().out.partition("Next:\n")[2].splitlines()
+    assert first == f"  cd {checkout}"
+
+
 def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_imported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
