@@ -50,4 +50,4 @@ def not_reached(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
 def _labels(inputs: Mapping[str, Any]) -> dict[str, str]:
     # Nodes without the label are in the mode that it is for: a pool made by hand need not have it.
     default = {SCHEDULE_LABEL: CARD_MODES["exclusive"].schedule}
-    return default | {one["key"]: one["value"] for one in inputs.get("labels") or []}
+    return default | {label["key"]: label["value"] for label in inputs.get("labels") or []}

@@ -49,8 +49,13 @@ def tolerations(taints: Iterable[Taint]) -> list[dict[str, str]]:
     """The tolerations of a pod that is meant for nodes with these taints: one each, which matches nothing else."""
     return [
         # The API server drops an empty value, and would then differ from what was asked for.
-        {"key": one.key, "operator": "Equal", **({"value": one.value} if one.value else {}), "effect": one.effect}
-        for one in taints
+        {
+            "key": taint.key,
+            "operator": "Equal",
+            **({"value": taint.value} if taint.value else {}),
+            "effect": taint.effect,
+        }
+        for taint in taints
     ]
 
 

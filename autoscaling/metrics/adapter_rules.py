@@ -73,14 +73,14 @@ class RuleSet:
 
     def find(self, name: str) -> ExposedMetric | None:
         """The metric that is exposed under this name."""
-        return next((one for one in self.exposed if one.name == name), None)
+        return next((exposed for exposed in self.exposed if exposed.name == name), None)
 
     def rules(self) -> list[Rule]:
         """The rules as the chart takes them, in a fixed order."""
         if self.preset == "hardened":
-            return [self._hardened(one) for one in self.exposed]
+            return [self._hardened(exposed) for exposed in self.exposed]
         complete = self.preset == "seed-complete"
-        own = [_seed(one, aggregated=not complete) for one in self.exposed]
+        own = [_seed(exposed, aggregated=not complete) for exposed in self.exposed]
         return [*_SEED_CPU_AND_MEMORY, *own] if complete else own
 
     def _exposed(self) -> Iterable[ExposedMetric]:

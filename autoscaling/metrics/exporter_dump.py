@@ -63,7 +63,7 @@ def judge(dump: str, preset: LabelPreset) -> Judgement:
         )
     else:
         judged += _no_owner(series, labels, preset)
-    if any(one.labels.get(_INSTANCE) for one in series):
+    if any(sample.labels.get(_INSTANCE) for sample in series):
         judged.append(
             f"Some series are of MIG instances ({_INSTANCE}), for which DCGM_FI_DEV_GPU_UTIL is missing or always 0: "
             "set gpuNodePool.cardMode to mig, and the metric to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
@@ -87,23 +87,26 @@ def _gpu_series(dump: str) -> list[Sample]:
 
 
 def _inventory(series: Sequence[Sample]) -> str:
-    cards = {one.labels.get("UUID") or one.labels.get("gpu", "?"): one.labels.get("modelName", "") for one in series}
+    cards = {
+        sample.labels.get("UUID") or sample.labels.get("gpu", "?"): sample.labels.get("modelName", "")
+        for sample in series
+    }
     models = sorted(set(cards.values()) - {""})
-    names = sorted({label for one in series for label in one.labels})
+    names = sorted({label for sample in series for label in sample.labels})
     what = f"{len(cards)} card{'s' if len(cards) > 1 else ''}" + (f" ({', '.join(models)})" if models else "")
     return f"{len(series)} series of {what}, with the labels {', '.join(names)}."
 
 
 def _owned(series: Sequence[Sample], labels: Labels) -> list[Sample]:
     """The series with a workload's namespace and pod."""
-    if any(one.labels.get(f"exported_{labels.pod}") for one in series):
+    if any(sample.labels.get(f"exported_{labels.pod}") for sample in series):
         # The plain ones are those of the exporter itself then.
         return []
-    return [one for one in series if one.labels.get(labels.namespace) and one.labels.get(labels.pod)]
+    return [sample for sample in series if sample.labels.get(labels.namespace) and sample.labels.get(labels.pod)]
 
 
 def _usable_metrics(owned: Sequence[Sample], preset: LabelPreset) -> list[str]:
-    named = {one.name: bool(one.labels.get(_INSTANCE)) for one in owned}
+    named = {sample.name: bool(sample.labels.get(_INSTANCE)) for sample in owned}
 
     def usable(metric: GpuMetric) -> bool:
         return (
@@ -117,7 +120,7 @@ def _usable_metrics(owned: Sequence[Sample], preset: LabelPreset) -> list[str]:
 
 
 def _owners(series: Sequence[Sample], owned: Sequence[Sample], labels: Labels) -> str:
-    pods = sorted({f"{one.labels[labels.namespace]}/{one.labels[labels.pod]}" for one in owned})
+    pods = sorted({f"{sample.labels[labels.namespace]}/{sample.labels[labels.pod]}" for sample in owned})
     named = ", ".join(pods[:_NAMED_CARDS]) + (
         f" and {len(pods) - _NAMED_CARDS} more" if len(pods) > _NAMED_CARDS else ""
     )
@@ -131,7 +134,7 @@ def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> 
     fitting = next((other for other in LABEL_PRESETS if _owned(series, catalogue().labels[other])), None)
     if fitting:
         other = catalogue().labels[fitting]
-        own = next((one.labels for one in series if one.labels.get(labels.pod)), None)
+        own = next((sample.labels for sample in series if sample.labels.get(labels.pod)), None)
         first = (
             f"{labels.namespace} and {labels.pod} are those of the exporter's own pod "
             f"({own.get(labels.namespace)}/{own[labels.pod]}), since Prometheus did not honor the exporter's labels."
@@ -142,7 +145,7 @@ def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> 
             f"{first} The workload's are {other.namespace} and {other.pod}: an HPA can't work on it as it is set.",
             f"What to do: set {_SETTING} to {fitting}.",
         ]
-    present = [name for name in (labels.namespace, labels.pod) if any(name in one.labels for one in series)]
+    present = [name for name in (labels.namespace, labels.pod) if any(name in sample.labels for sample in series)]
     fault = f"has {wanted}" if not present else f"has a value in {wanted}"
     return [f"No series {fault}: nothing says which pod uses a card, and an HPA can't work on it.", _what_to_do(preset)]
 

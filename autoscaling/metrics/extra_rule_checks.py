@@ -85,7 +85,7 @@ def _exposed_name(rule: ExtraRule) -> str | None:
 def exposed_metrics(rules: Sequence[ExtraRule]) -> dict[str, tuple[str, ...]]:
     """The metrics that the rules expose: name to kinds of object."""
     named = ((_exposed_name(rule), rule.resources.overrides.values()) for rule in rules)
-    return {name: tuple(one.kind for one in overrides) for name, overrides in named if name}
+    return {name: tuple(override.kind for override in overrides) for name, overrides in named if name}
 
 
 def _findings(rule: ExtraRule) -> Iterator[RuleFinding]:
@@ -190,10 +190,10 @@ def _is_label(name: str) -> bool:
 
 
 def _filters(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
-    for index, one in enumerate(rule.series_filters):
+    for index, condition in enumerate(rule.series_filters):
         key = f"seriesFilters[{index}]"
-        pattern, wanted = (one.is_, True) if one.is_ else (one.is_not, False)
-        if not pattern or (one.is_ and one.is_not):
+        pattern, wanted = (condition.is_, True) if condition.is_ else (condition.is_not, False)
+        if not pattern or (condition.is_ and condition.is_not):
             yield RuleFinding(key, "needs exactly one of is and isNot, with a regular expression")
             continue
         try:
@@ -213,7 +213,7 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
         if written not in _PLACEHOLDERS:
             raise QueryError(f"{written} is none of the placeholders {', '.join(_PLACEHOLDERS)}")
     kinds = _labels_by_kind(rule)
-    kind = next((one for one in ("pod", "service", "node") if one in kinds), "namespace")
+    kind = next((candidate for candidate in ("pod", "service", "node") if candidate in kinds), "namespace")
     label = kinds[kind][0]
     if not all(_is_label(name) for name in rule.resources.overrides):
         return
@@ -225,10 +225,10 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
         sent = sent.replace(placeholder, text)
     expression = parse(sent)
     all_selectors = list(selectors(expression))
-    own = [one for one in all_selectors if series_name(one) == series]
+    own = [selector for selector in all_selectors if series_name(selector) == series]
     if not own:
         raise QueryError(f"it does not read {series}: write <<.Series>>, as in {_QUERY_EXAMPLE}")
-    if not all(_has_matchers(one, label) for one in own):
+    if not all(_has_matchers(selector, label) for selector in own):
         raise QueryError(
             f"<<.LabelMatchers>> is missing, so that all {kind}s are read: write it as in {_QUERY_EXAMPLE}"
         )
@@ -243,7 +243,7 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
 
 
 def _has_matchers(selector: promql.VectorSelector, label: str) -> bool:
-    return any((one.name, one.value) == (label, _OBJECTS) for one in selector.matchers.matchers)
+    return any((matcher.name, matcher.value) == (label, _OBJECTS) for matcher in selector.matchers.matchers)
 
 
 def _check_result(expression: promql.Expr, label: str, kind: str) -> None:
@@ -281,18 +281,20 @@ def _warnings(
         )
     selected = next(selectors(parse(rule.series_query))).matchers.matchers
     lost = [
-        one for one in selected if one.name not in (*mapped, "__name__") and not all(_has(one, each) for each in own)
+        matcher
+        for matcher in selected
+        if matcher.name not in (*mapped, "__name__") and not all(_has(matcher, selector) for selector in own)
     ]
     if lost:
         yield _warning(
-            f"lacks {', '.join(str(one) for one in lost)} of seriesQuery, which the adapter does not carry over: "
+            f"lacks {', '.join(str(matcher) for matcher in lost)} of seriesQuery, which the adapter does not carry over: "
             "repeat it after <<.LabelMatchers>>"
         )
 
 
 def _has(matcher: promql.Matcher, selector: promql.VectorSelector) -> bool:
     wanted = (matcher.name, matcher.op, matcher.value)
-    return any((one.name, one.op, one.value) == wanted for one in selector.matchers.matchers)
+    return any((matcher.name, matcher.op, matcher.value) == wanted for matcher in selector.matchers.matchers)
 
 
 def _warning(text: str) -> RuleFinding:

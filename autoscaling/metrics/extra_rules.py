@@ -38,7 +38,7 @@ class SeriesFilter(_Model):
 class ResourceOverride(_Model):
     """What a label holds the name of."""
 
-    resource: Annotated[Resource, Field(examples=["pod"])]
+    resource: Resource
     """Kind of the object whose name the label holds: `namespace`, `node`, `pod` or `service`."""
 
     @property
@@ -50,7 +50,7 @@ class ResourceOverride(_Model):
 class RuleResources(_Model):
     """To which Kubernetes objects the series belong."""
 
-    overrides: Annotated[dict[str, ResourceOverride], Field(min_length=1, examples=[{"pod": {"resource": "pod"}}])]
+    overrides: Annotated[dict[str, ResourceOverride], Field(min_length=1)]
     """Label to kind of object; a pod or a Service needs a label of its namespace too."""
 
 
@@ -66,13 +66,13 @@ class RuleName(_Model):
 class ExtraRule(_Model):
     """A rule of your own for the adapter, which exposes one series more."""
 
-    series_query: Annotated[str, Field(examples=["series"])]
+    series_query: str
     """The series, by its name and by label matchers, such as `my_queue_length{pod!=""}`."""
     series_filters: list[SeriesFilter] = []
     """For rules that are brought along; one that names its series needs none."""
-    resources: Annotated[RuleResources, Field(examples=[{"overrides": {"pod": {"resource": "pod"}}}])]
+    resources: RuleResources
     name: RuleName = RuleName()
-    metrics_query: Annotated[str, Field(examples=["<<.Series>>{<<.LabelMatchers>>}"])]
+    metrics_query: str
     """PromQL with the placeholders `<<.Series>>`, `<<.LabelMatchers>>` and `<<.GroupBy>>`."""
 
     def as_written(self) -> dict[str, Any]:

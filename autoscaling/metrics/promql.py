@@ -138,7 +138,9 @@ def series_name(selector: promql.VectorSelector) -> str | None:
     Raises:
         QueryError: it selects two names, which no series has.
     """
-    names = {one.value for one in selector.matchers.matchers if (one.name, one.op) == ("__name__", _EQUAL)}
+    names = {
+        matcher.value for matcher in selector.matchers.matchers if (matcher.name, matcher.op) == ("__name__", _EQUAL)
+    }
     if len(names) > 1:
         raise QueryError(f"no series has the names {' and '.join(sorted(names))} at once")
     return selector.name or next(iter(names), None)
@@ -218,7 +220,7 @@ def _of_call(expression: promql.Call) -> Labels | None:
         return None
     # `absent` has labels only where the matchers name one object.
     arguments = [] if name.startswith("absent") else [labels(argument) for argument in expression.args]
-    kept = next((one for one in arguments if one is not None), _NO_LABELS)
+    kept = next((kept_labels for kept_labels in arguments if kept_labels is not None), _NO_LABELS)
     if name in ("label_replace", "label_join"):
         return kept.and_also([expression.args[1].val])
     return kept.without(["le"]) if name == "histogram_quantile" else kept

@@ -26,11 +26,11 @@ Window = Annotated[Int, Field(ge=0, le=3600)]
 class ScalingPolicy(Model):
     """A limit of the change of replicas: at most `value` pods, or percent of the pods, in `periodSeconds`."""
 
-    type: Annotated[Literal["Pods", "Percent"], Field(examples=["Pods"])]
+    type: Literal["Pods", "Percent"]
     """What `value` counts."""
-    value: Annotated[Int, Field(ge=1, le=10000, examples=[1])]
+    value: Annotated[Int, Field(ge=1, le=10000)]
     """Pods, or percent of the pods."""
-    period_seconds: Annotated[Int, Field(ge=1, le=1800, examples=[15])]
+    period_seconds: Annotated[Int, Field(ge=1, le=1800)]
     """Seconds in which at most `value` pods are added or removed."""
 
 

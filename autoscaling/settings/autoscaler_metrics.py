@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from autoscaling.ack.instance_types import gpu_memory_mib
@@ -53,7 +53,7 @@ def _is_number(text: str) -> bool:
 class MetricUse(Model):
     """A metric that the adapter exposes for services of other stacks."""
 
-    name: Annotated[Text, Field(examples=["DCGM_CUSTOM_PROCESS_SM_UTIL"])]
+    name: Text
     """One of the metrics below, or a metric that one of your own rules exposes."""
     aggregation: Aggregation | None = None
     """How the series of one pod become one value; by default as the table of metrics has it."""
@@ -68,7 +68,7 @@ class MetricUse(Model):
 class MetricTarget(MetricUse):
     """A metric and its target."""
 
-    target: Annotated[Amount, BeforeValidator(_target_with_unit), Field(examples=[20])]
+    target: Annotated[Amount, BeforeValidator(_target_with_unit)]
     """Average over the pods, in the metric's unit; for a metric in MiB also with a unit, such as
     `512Mi` or `4G`."""
 

@@ -25,133 +25,117 @@ Blackwell cards, and no source names the models of the table's."""
 
 
 def capacity_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault and warning of what the services ask of the pool."""
+    """Return every error and warning of what the services ask of the pool."""
     pool = settings.gpu_node_pool
-    asked = [finding for index, service in enumerate(settings.services) for finding in _asked(service, index, pool)]
-    yield from asked or _cards_of_all(settings)
+    asked = [sentence for index, service in enumerate(settings.services) for sentence in _asked(service, index, pool)]
+    for sentence in asked or _cards(settings):
+        yield Finding(sentence, _BOTH)
+    if not asked and pool.card_mode == "mig":
+        for warning in _unchecked_mig(pool):
+            yield Finding(warning, ("gpuNodePool",), "warning")
     for index, service in enumerate(settings.services):
         yield from _room(service, f"services[{index}]", pool)
 
 
-def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[Finding]:
+def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[str]:
     wanted = CARD_MODES[pool.card_mode].asks_for
     given = {str(type(service).model_fields[field].alias) for field in service.model_fields_set}
-    for alias in sorted({one for mode in CARD_MODES.values() for one in mode.asks_for}):
+    for alias in sorted({alias for mode in CARD_MODES.values() for alias in mode.asks_for}):
         key = f"services[{index}].{alias}"
         if alias in given and alias not in wanted:
-            yield Finding(
+            yield (
                 f"{key} can't be set with {_CARD_MODE} {pool.card_mode}, where a pod asks by {' and '.join(wanted)}: "
-                "remove it.",
-                _BOTH,
+                "remove it."
             )
         elif alias in wanted and alias not in given and alias != "gpus":
-            yield Finding(f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it.", _BOTH)
+            yield f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it."
 
 
-def _cards_of_all(settings: Settings) -> Iterator[Finding]:
-    pool = settings.gpu_node_pool
-    per_node = pool.node_gpus
-    if pool.card_mode == "mig":
-        yield Finding(
-            f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether "
-            "the services fit the pool is not checked.",
-            ("gpuNodePool",),
-            "warning",
-        )
-        yield from _without_mig(pool)
-        return
-    if per_node is None:
-        return
-    if pool.card_mode == "exclusive":
-        yield from _whole_cards(settings, per_node)
-    else:
-        yield from _shared_cards(settings, per_node)
-
-
-def _without_mig(pool: GpuNodePool) -> Iterator[Finding]:
+def _unchecked_mig(pool: GpuNodePool) -> Iterator[str]:
+    yield (
+        f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether the "
+        "services fit the pool is not checked."
+    )
     for name in pool.instance_types:
         row = find_instance_type(name)
         if row and not _WITH_MIG.search(row.gpu_model):
-            yield Finding(
+            yield (
                 f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: "
-                "choose a type with A30, A100, H20 or newer, or another cardMode.",
-                ("gpuNodePool",),
-                "warning",
+                "choose a type with A30, A100, H20 or newer, or another cardMode."
             )
 
 
-def _whole_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
-    too_large = [index for index, service in enumerate(settings.services) if service.gpus > per_node]
-    for index in too_large:
-        gpus = settings.services[index].gpus
-        yield Finding(f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it.", _BOTH)
-    nodes = settings.gpu_node_pool.max_nodes
+def _cards(settings: Settings) -> Iterator[str]:
+    pool = settings.gpu_node_pool
+    if pool.node_gpus is None or pool.card_mode == "mig":
+        return
+    if pool.card_mode == "exclusive":
+        yield from _whole_cards(settings, pool.node_gpus)
+    else:
+        yield from _shared_cards(settings, pool.node_gpus)
+
+
+def _whole_cards(settings: Settings, per_node: int) -> Iterator[str]:
+    services, nodes = list(enumerate(settings.services)), settings.gpu_node_pool.max_nodes
+    too_large = [(index, service.gpus) for index, service in services if service.gpus > per_node]
+    for index, gpus in too_large:
+        yield f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it."
     if too_large or nodes is None:
         return
-    needed = sum(service.autoscaler.max_replicas * service.gpus for service in settings.services)
+    needed = sum(service.autoscaler.max_replicas * service.gpus for _, service in services)
     if needed > nodes * per_node:
-        yield Finding(
+        yield (
             f"services can ask for {needed} GPUs (the sum of maxReplicas x gpus), but gpuNodePool offers at most "
-            f"{nodes * per_node} ({nodes} nodes x {per_node}): raise the pool or lower maxReplicas.",
-            _BOTH,
+            f"{nodes * per_node} ({nodes} nodes x {per_node}): raise the pool or lower maxReplicas."
         )
         return
-    for index, service in enumerate(settings.services):
+    for index, service in services:
         most = nodes * (per_node // service.gpus)
         if service.autoscaler.max_replicas > most:
-            yield _too_many(
-                index,
-                service,
-                f"gpus is {service.gpus} and a pod has all its GPUs on one node: {nodes} nodes x {per_node} GPUs take "
-                f"{most}",
+            yield (
+                f"{_max_replicas(index, service)}, but gpus is {service.gpus} and a pod has all its GPUs on one node: "
+                f"{nodes} nodes x {per_node} GPUs take {most}: raise the pool or lower maxReplicas."
             )
 
 
-def _shared_cards(settings: Settings, per_node: int) -> Iterator[Finding]:
-    pool = settings.gpu_node_pool
-    mib = gpu_memory_mib(pool.instance_types)
+def _shared_cards(settings: Settings, per_node: int) -> Iterator[str]:
+    services, nodes = list(enumerate(settings.services)), settings.gpu_node_pool.max_nodes
+    mib = gpu_memory_mib(settings.gpu_node_pool.instance_types)
     card = mib // 1024 if mib else None
-    for index, service in enumerate(settings.services):
+    for index, service in services:
         if card and (service.gpu_memory_gib or 0) > card:
-            yield Finding(
+            yield (
                 f"services[{index}].gpuMemoryGiB is {service.gpu_memory_gib}, but a card of the pool has {card} GiB: "
-                "lower it.",
-                _BOTH,
+                "lower it."
             )
             return
-    nodes = pool.max_nodes
     if nodes is None:
         return
     for alias, field, unit, have in (
         ("gpuMemoryGiB", "gpu_memory_gib", "GiB", card),
         ("gpuCorePercent", "gpu_core_percent", "percent", 100),
     ):
-        needed = sum(service.autoscaler.max_replicas * (getattr(service, field) or 0) for service in settings.services)
+        needed = sum(service.autoscaler.max_replicas * (getattr(service, field) or 0) for _, service in services)
         if have and needed > nodes * per_node * have:
-            yield Finding(
+            yield (
                 f"services can ask for {needed} {unit} of GPUs (the sum of maxReplicas x {alias}), but gpuNodePool "
                 f"offers at most {nodes * per_node * have} ({nodes} nodes x {per_node} cards x {have}): raise the pool "
-                "or lower maxReplicas.",
-                _BOTH,
+                "or lower maxReplicas."
             )
             continue
-        for index, service in enumerate(settings.services):
+        for index, service in services:
             asked = getattr(service, field)
             most = nodes * per_node * (have // asked) if have and asked else None
             if most is not None and service.autoscaler.max_replicas > most:
-                yield _too_many(
-                    index,
-                    service,
-                    f"{alias} is {asked} and a pod has its share on one card: {nodes} nodes x {per_node} cards x "
-                    f"{have} {unit} take {most}",
+                yield (
+                    f"{_max_replicas(index, service)}, but {alias} is {asked} and a pod has its share on one card: "
+                    f"{nodes} nodes x {per_node} cards x {have} {unit} take {most}: raise the pool or lower "
+                    "maxReplicas."
                 )
 
 
-def _too_many(index: int, service: Service, why: str) -> Finding:
-    key = f"services[{index}].autoscaler.maxReplicas"
-    return Finding(
-        f"{key} is {service.autoscaler.max_replicas}, but {why}: raise the pool or lower maxReplicas.", _BOTH
-    )
+def _max_replicas(index: int, service: Service) -> str:
+    return f"services[{index}].autoscaler.maxReplicas is {service.autoscaler.max_replicas}"
 
 
 def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:

@@ -57,7 +57,7 @@ class PoolLimits(Model):
 
     min: Annotated[Int, Field(ge=0, le=1000)] = 0
     """Minimum number of nodes."""
-    max: Annotated[NodeCount, Field(examples=[1])]
+    max: NodeCount
     """Maximum number of nodes."""
 
 
@@ -73,7 +73,7 @@ class SystemDisk(Model):
 class Taint(Model):
     """A taint of the nodes; it keeps pods without a toleration off them."""
 
-    key: Annotated[str, _TAINT_KEY, Field(examples=["gpu"])]
+    key: Annotated[str, _TAINT_KEY]
     """Key of the taint."""
     value: Annotated[str, _LABEL_VALUE] = ""
     """Value of the taint."""
@@ -94,9 +94,7 @@ class GpuNodePool(Model):
 
     name: Name = "gpu"
     """Name of the pool."""
-    instance_types: Annotated[
-        list[InstanceTypeName], Field(min_length=1, max_length=10, examples=[["ecs.gn6i-c4g1.xlarge"]])
-    ]
+    instance_types: Annotated[list[InstanceTypeName], Field(min_length=1, max_length=10)]
     """GPU instance types, all with the same number of GPUs; at most 10."""
     vswitch_ids: Annotated[list[VSwitchId] | None, Field(min_length=1)] = None
     """vSwitches of the nodes; by default the cluster's own."""

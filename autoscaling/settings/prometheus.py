@@ -86,7 +86,7 @@ def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Fi
         encrypted: keys with an encrypted value in them.
     """
     for name, value in _given(settings.prometheus.auth).items():
-        if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", one) for one in encrypted):
+        if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", key) for key in encrypted):
             yield Finding(
                 f"{_KEY}.{name} is in plain text in the stack's file: remove it there, and `{_command(name)}`.",
                 ("prometheus",),

@@ -81,14 +81,14 @@ class Probe(Model):
 class Service(Model):
     """An inference service: Deployment, Service of type LoadBalancer, and HPA."""
 
-    name: Annotated[Name, _SERVICE_NAME, Field(examples=["service"])]
+    name: Annotated[Name, _SERVICE_NAME]
     """Name of the Deployment; the Service is `<name>-svc`."""
     formerly: Annotated[Name, _SERVICE_NAME] | None = None
     """The service's first name, if `name` has changed since. Its objects keep the first name, because Kubernetes can't
     rename objects."""
     namespace: Name = "default"
     """Namespace of the service."""
-    image: Annotated[Text, _IMAGE, Field(examples=["image"])]
+    image: Annotated[Text, _IMAGE]
     """Image of the container."""
     container_name: Name = "server"
     """Name of the container."""

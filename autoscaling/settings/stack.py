@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from autoscaling.metrics.adapter_rules import Rule, RuleSet
 from autoscaling.settings.autoscaler import autoscaler_findings
 from autoscaling.settings.autoscaler_metrics import metric_findings
@@ -47,16 +45,14 @@ _STACK = Form(
 class Settings(Model):
     """All that a stack can set, under the namespace of the project."""
 
-    region: Annotated[Region, Field(examples=["cn-hangzhou"])]
+    region: Region
     """Region of the cluster, such as cn-hangzhou."""
-    cluster: Annotated[Cluster, Field(examples=[{"id": "c0"}])]
-    gpu_node_pool: Annotated[
-        GpuNodePool, Field(examples=[{"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "autoscaling": {"max": 1}}])
-    ]
+    cluster: Cluster
+    gpu_node_pool: GpuNodePool
     prometheus: Prometheus = Prometheus()
     metrics_adapter: MetricsAdapter = MetricsAdapter()
     budget: Budget = Budget()
-    services: Annotated[list[Service], Field(examples=[[{"name": "service", "image": "image"}]])]
+    services: list[Service]
     """The inference services, as a list; `[]` is a platform for services of other stacks."""
     platform: Annotated[Text, _STACK] | None = None
     """Name of another stack, such as `organization/ackgpu/platform`, whose cluster, nodes, Prometheus and adapter the
@@ -68,8 +64,8 @@ class Settings(Model):
     def rule_set(self) -> RuleSet:
         """What the program's own rules expose for the services."""
         adapter = self.metrics_adapter
-        uses = {(one.name, one.aggregation) for service in self.services for one in service.autoscaler.metrics}
-        uses |= {(one.name, one.aggregation) for one in adapter.expose}
+        uses = {(use.name, use.aggregation) for service in self.services for use in service.autoscaler.metrics}
+        uses |= {(use.name, use.aggregation) for use in adapter.expose}
         return RuleSet(
             preset=adapter.rules,
             labels=adapter.labels,
