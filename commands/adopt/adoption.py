@@ -15,10 +15,10 @@ from autoscaling.settings import Settings, SettingsError
 from autoscaling.settings.stack_file import check_file
 from commands import CHECKOUT
 from commands.adopt.account import look_at_account
-from commands.adopt.cluster import ClusterReader
 from commands.adopt.effects import effects
 from commands.adopt.import_files import Thing, import_files, which
 from commands.adopt.inventory import Inventory, take_inventory
+from commands.adopt.live_objects import ObjectFinder
 from commands.adopt.plan import Plan, owned, preview
 from commands.adopt.proposal import AdoptionError, different, with_settings
 from commands.command_line import stack_file
@@ -62,8 +62,8 @@ def adopt_live(stack: str, files: Files, *, write: bool) -> None:
     account = look_at_account(settings)
     try:
         with connected(account.kubeconfig) as client:
-            cluster = ClusterReader(client)
-            inventory = take_inventory(settings, account, cluster.look(settings), have)
+            finder = ObjectFinder(client)
+            inventory = take_inventory(settings, account, finder.look(settings), have)
             print(*inventory.lines(), sep="\n")
             _require_something(inventory)
             before = files.settings.read_text("utf-8-sig")
@@ -77,7 +77,7 @@ def adopt_live(stack: str, files: Files, *, write: bool) -> None:
                 heading = f"The settings that keep it, {_shown(files.draft)}:"
                 print("", heading, *_difference(files, before, after), sep="\n")
             _check(files, inventory)
-            imports = _imports(stack, files, inventory, cluster) if inventory.things else []
+            imports = _imports(stack, files, inventory, finder) if inventory.things else []
     except UnreachableError as error:
         raise AdoptionError(f"The cluster {error}.") from None
     if write and before != after:
@@ -105,11 +105,11 @@ def _require_something(inventory: Inventory) -> None:
         raise AdoptionError("\n".join(["", "Cannot be adopted as it is:", *inventory.proposal.problems]))
 
 
-def _imports(stack: str, files: Files, inventory: Inventory, cluster: ClusterReader) -> list[str]:
+def _imports(stack: str, files: Files, inventory: Inventory, finder: ObjectFinder) -> list[str]:
     """Print what `pulumi up` would change, and write the import files; returns their names."""
     plan = preview(stack, files.draft)
     _refuse_losses(plan)
-    notes = [*inventory.proposal.notes, *_effects(plan, inventory.things, cluster)]
+    notes = [*inventory.proposal.notes, *_effects(plan, inventory.things, finder)]
     if notes:
         print("", "What `pulumi up` would change:", *notes, sep="\n")
     return _write_imports(files.output, plan, inventory.things)
@@ -152,11 +152,11 @@ def _refuse_losses(plan: Plan) -> None:
         )
 
 
-def _effects(plan: Plan, things: Mapping[tuple[str, ...], Thing], cluster: ClusterReader) -> Iterator[str]:
+def _effects(plan: Plan, things: Mapping[tuple[str, ...], Thing], finder: ObjectFinder) -> Iterator[str]:
     for step in plan.steps.values():
         thing = things.get(which(step))
         if thing and isinstance(thing.live, Mapping):
-            yield from effects(thing.live, cluster.as_served(step.inputs))
+            yield from effects(thing.live, finder.as_served(step.inputs))
 
 
 def _difference(files: Files, before: str, after: str) -> Iterator[str]:

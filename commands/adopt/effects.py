@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autoscaling.hpa.behavior import in_full
-from commands.adopt.cluster import Object
+from commands.adopt.live_objects import Object
 
 _KUBECTL = ("kubectl", "before-first-apply")
 """Field managers whose fields the Kubernetes provider takes over; it removes those that the program does not set."""

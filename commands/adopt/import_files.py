@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoscaling.metrics.adapter_values import at
-from commands.adopt.cluster import Object
+from commands.adopt.live_objects import Object
 from commands.adopt.plan import Plan, Step
 from live.helm_release import HelmRelease
 

@@ -9,8 +9,8 @@ from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX
 from commands.adopt.account import Account
-from commands.adopt.cluster import ClusterObjects, Object, ServiceObjects
 from commands.adopt.import_files import NODE_POOL, RELEASE, Thing
+from commands.adopt.live_objects import LiveObjects, Object, ServiceObjects
 from commands.adopt.pool_settings import of_pool
 from commands.adopt.proposal import Proposal
 from commands.adopt.release_settings import of_release
@@ -41,7 +41,7 @@ class Inventory:
         yield from (f"missing  {name}" for name in self.missing)
 
 
-def take_inventory(settings: Settings, account: Account, cluster: ClusterObjects, owned: Owned) -> Inventory:
+def take_inventory(settings: Settings, account: Account, cluster: LiveObjects, owned: Owned) -> Inventory:
     """Look up what the settings name in the account, in the cluster and in the stack's state."""
     inventory = Inventory()
     _pool(inventory, settings, account, owned)

@@ -11,7 +11,7 @@ from autoscaling.hpa.behavior import in_full
 from autoscaling.metrics.catalogue import catalogue
 from autoscaling.quantity import parse_quantity
 from autoscaling.settings.services import Service
-from commands.adopt.cluster import Object, ServiceObjects
+from commands.adopt.live_objects import Object, ServiceObjects
 from commands.adopt.proposal import Key, Proposal, may_be_secret
 
 _MIG = "nvidia.com/mig-"

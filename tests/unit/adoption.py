@@ -11,8 +11,8 @@ import yaml
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.settings import Settings
 from commands.adopt.account import Account, Pool
-from commands.adopt.cluster import ClusterObjects, ServiceObjects
 from commands.adopt.import_files import RELEASE
+from commands.adopt.live_objects import LiveObjects, ServiceObjects
 from commands.adopt.plan import Plan, Step
 from live.helm_release import HelmRelease
 
@@ -90,8 +90,8 @@ def account(**changes: Any) -> Account:
     return Account(**{**known, "other_gpu_pools": {}, **changes})
 
 
-def live_things() -> ClusterObjects:
-    return ClusterObjects([manifests()], release())
+def live_things() -> LiveObjects:
+    return LiveObjects([manifests()], release())
 
 
 STACK = "urn:pulumi:dev::ackgpu"

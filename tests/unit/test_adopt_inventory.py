@@ -9,10 +9,10 @@ from unittest import mock
 import pytest
 
 from autoscaling.ack.versions import ADAPTER_NAME
-from commands.adopt.cluster import ClusterObjects, ClusterReader, ServiceObjects
 from commands.adopt.effects import effects
 from commands.adopt.import_files import NODE_POOL, RELEASE, Thing, import_files
 from commands.adopt.inventory import take_inventory
+from commands.adopt.live_objects import LiveObjects, ObjectFinder, ServiceObjects
 from live.preflight import no_other_owners
 from tests.unit.adoption import (
     DOWN_BY_DEFAULT,
@@ -51,7 +51,7 @@ def test_what_the_stack_has_is_left_alone() -> None:
 
 def test_what_is_missing_is_named() -> None:
     found = take_inventory(
-        settings(), account(prometheus=None, pools=[]), ClusterObjects([ServiceObjects(None, None, [])], None), ()
+        settings(), account(prometheus=None, pools=[]), LiveObjects([ServiceObjects(None, None, [])], None), ()
     )
     assert list(found.lines()) == [
         "missing  node pool gpu",
@@ -66,7 +66,7 @@ def test_what_is_missing_is_named() -> None:
 def test_what_is_there_in_the_place_of_a_missing_pool_or_service_is_named() -> None:
     pools = {"gpu-v100": ["ecs.gn6v-c8g1.2xlarge"], "gpu-t4": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6i-c8g1.2xlarge"]}
     public = {"metadata": {"namespace": "default", "name": "bert-lb"}, "spec": {"type": "LoadBalancer"}}
-    live = ClusterObjects([manifests(service=None, other_services=[public])], release())
+    live = LiveObjects([manifests(service=None, other_services=[public])], release())
     assert take_inventory(settings(), account(pools=[], other_gpu_pools=pools), live, ()).missing == [
         "node pool gpu: the cluster has gpu-v100 (ecs.gn6v-c8g1.2xlarge), gpu-t4 (ecs.gn6i-c4g1.xlarge, "
         "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to adopt one, or `up` creates another",
@@ -96,14 +96,14 @@ def test_services_and_budgets_of_the_deployments_pods_are_found_by_their_selecto
         "deployments": [manifests().deployment],
     }
     client = mock.Mock(hidden=[], listed=lambda path: answers.get(path.rpartition("/")[2], []))
-    [found] = ClusterReader(client).look(settings()).services
+    [found] = ObjectFinder(client).look(settings()).services
     assert found.service
     assert found.service["metadata"]["name"] == "bert-svc"
     assert [one["metadata"]["name"] for one in found.other_services] == ["bert-lb"]
     budgets = [one["metadata"]["name"] for one in found.disruption_budgets]
     assert budgets == ["equal", "all", "among", "labelled", "unlabelled"]
     answers["deployments"] = []
-    [without] = ClusterReader(client).look(settings()).services
+    [without] = ObjectFinder(client).look(settings()).services
     assert (without.other_services, without.disruption_budgets) == ([], [])
 
 

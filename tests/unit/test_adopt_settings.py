@@ -14,7 +14,7 @@ from autoscaling.ack.versions import ADAPTER_CHART
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings import Settings
 from commands.adopt.account import Pool
-from commands.adopt.cluster import ServiceObjects
+from commands.adopt.live_objects import ServiceObjects
 from commands.adopt.pool_settings import of_pool
 from commands.adopt.proposal import REMOVED, different, may_be_secret, with_settings
 from commands.adopt.release_settings import of_release

@@ -40,7 +40,7 @@ class ServiceObjects:
 
 
 @dataclass(frozen=True)
-class ClusterObjects:
+class LiveObjects:
     """What the cluster has of the stack."""
 
     services: Sequence[ServiceObjects]
@@ -48,8 +48,8 @@ class ClusterObjects:
     release: HelmRelease | None
 
 
-class ClusterReader:
-    """Reads a cluster, and changes nothing in it.
+class ObjectFinder:
+    """Finds the objects of a stack in a cluster, and changes nothing in it.
 
     Each method raises `UnreachableError` where the cluster does not answer, and `AdoptionError` where it hides what
     has to be known.
@@ -58,9 +58,9 @@ class ClusterReader:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
-    def look(self, settings: Settings) -> ClusterObjects:
+    def look(self, settings: Settings) -> LiveObjects:
         """The objects that the settings name."""
-        objects = ClusterObjects([self._objects(service, settings) for service in settings.services], self._release())
+        objects = LiveObjects([self._objects(service, settings) for service in settings.services], self._release())
         if self._client.hidden:
             raise AdoptionError(
                 f"the credential for the cluster may not list {self._client.hidden[0]}: use one of an administrator."
