@@ -130,6 +130,13 @@ def test_what_a_killed_run_left_is_told_with_what_to_do(told: pytest.LogCaptureF
     assert status not in told.text
 
 
+def test_a_preview_asks_the_cluster_once_for_each_thing() -> None:
+    with running(answers(record(), hpas=(reader("queue"),))) as cluster:
+        run_program(stack_config("rehearsal"), Recorder(preview=True, kubeconfig=cluster.kubeconfig))
+    assert f"{SECRETS}?labelSelector=owner=helm,name={NAME}" in cluster.requests
+    assert sorted(cluster.requests) == sorted(set(cluster.requests))
+
+
 def rules_of(recorder: Recorder) -> Any:
     return recorder.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"]
 

@@ -412,6 +412,12 @@ def test_each_namespace_is_asked_with_the_credential() -> None:
     assert set(cluster.authorizations.values()) == {"Bearer t"}
 
 
+def test_a_stack_without_an_adapter_of_its_own_does_not_look_at_the_release() -> None:
+    with running(EMPTY) as cluster:
+        take_snapshot(cluster.kubeconfig, ["demo"], adapter=False)
+    assert not [path for path in cluster.requests if "secrets" in path or path.endswith("v2/horizontalpodautoscalers")]
+
+
 @pytest.mark.parametrize(
     ("cluster", "user", "part"),
     [
