@@ -287,7 +287,7 @@ def _warnings(
     ]
     if lost:
         yield _warning(
-            f"lacks {', '.join(str(matcher) for matcher in lost)} of seriesQuery, which the adapter does not carry over: "
+            f"lacks {', '.join(map(str, lost))} of seriesQuery, which the adapter does not carry over: "
             "repeat it after <<.LabelMatchers>>"
         )
 

@@ -27,12 +27,12 @@ DATE_TEXT = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)? [
 """What the engine makes of a date without quotes."""
 
 FORM = "form"
-"""Kind of the error of a text that has another form; its message never has the text."""
+"""Kind of the error of a text that has another form. The message never contains the text."""
 
-MAX_NODES = 2000
+_MAX_NODES = 2000
 """Largest `max_size` of a node pool that the provider accepts."""
 
-MAX_DIGITS = 18
+_MAX_DIGITS = 18
 """Python refuses to convert numbers with thousands of digits."""
 
 _INT32_MAX = 2**31 - 1
@@ -57,40 +57,34 @@ class Model(BaseModel):
 
 @dataclass(frozen=True)
 class Form:
-    """For the metadata of `Annotated[str, ...]`.
+    """What a text must look like, for the metadata of `Annotated[str, ...]`.
 
     Args:
-        pattern: a regular expression in what Python's and ECMA's dialects share, for the whole text.
-        expected: what such a text is, for the sentence about one that is none.
+        pattern: a regular expression for the whole text, in the common part of Python's and ECMA's dialects.
+        expected: what is expected, for the sentence about other texts.
     """
 
     pattern: str
     expected: str
 
-    def matched(self, value: str) -> re.Match[str]:
-        """How the text is made up.
+    def check(self, value: str) -> str:
+        """Return the text.
 
         Raises:
-            ValueError: it is none of the kind.
+            ValueError: the text has another form.
         """
-        match = re.fullmatch(self.pattern, value)
-        if match is None:
+        if not re.fullmatch(self.pattern, value):
             raise PydanticCustomError(FORM, self.expected)
-        return match
-
-    def _checked(self, value: str) -> str:
-        self.matched(value)
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "pattern": f"^({self.pattern})$"}
 
 
 _DURATION = r"(?=[0-9])([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?"
-
 
 MEMORY = r"[0-9]{1,15}(\.[0-9]{1,3})?([kMGT]|[KMGT]i)"
 """An amount of memory as a Kubernetes quantity with a suffix."""
@@ -113,9 +107,8 @@ class Duration(Form):
     shortest: int
     longest: int
 
-    def _checked(self, value: str) -> str:
-        self.matched(value)
-        if not self.shortest <= duration_seconds(value) <= self.longest:
+    def check(self, value: str) -> str:
+        if not self.shortest <= duration_seconds(super().check(value)) <= self.longest:
             raise PydanticCustomError(FORM, self.expected)
         return value
 
@@ -132,7 +125,7 @@ class Duration(Form):
 
 def _digits(value: object) -> object:
     # `pulumi stack init` writes a number back in quotes.
-    digits = isinstance(value, str) and re.fullmatch(rf"[0-9]{{1,{MAX_DIGITS}}}", value)
+    digits = isinstance(value, str) and re.fullmatch(rf"[0-9]{{1,{_MAX_DIGITS}}}", value)
     return int(digits[0]) if digits else value
 
 
@@ -143,7 +136,7 @@ def _number(value: object) -> object:
         number = Decimal(str(value))
     except ArithmeticError:
         return value
-    return number if number.is_finite() and len(number.as_tuple().digits) <= MAX_DIGITS else value
+    return number if number.is_finite() and len(number.as_tuple().digits) <= _MAX_DIGITS else value
 
 
 def _plain_number(value: Decimal) -> int | float:
@@ -167,7 +160,7 @@ VSwitchId = Annotated[str, _VSWITCH]
 UrlPath = Annotated[str, Form(r"/.*", "a path starts with /, such as /predict?query=Music")]
 Int = Annotated[int, BeforeValidator(_digits)]
 Count = Annotated[Int, Field(ge=1, le=_INT32_MAX)]
-NodeCount = Annotated[Int, Field(ge=1, le=MAX_NODES)]
+NodeCount = Annotated[Int, Field(ge=1, le=_MAX_NODES)]
 Amount = Annotated[
     Decimal,
     BeforeValidator(_number),

@@ -1,6 +1,6 @@
 """Settings of a stack whose services use the platform of another stack.
 
-It sets its services; the platform stack exports the rest, and both together must pass the same checks.
+The stack sets its services, the platform stack exports the rest, and both together must pass the same checks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from autoscaling.settings.stack import Settings
 
 PLATFORM_KEYS = ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter", "budget")
-"""What a platform stack sets, and a stack with `platform` does not."""
+"""Settings of a platform stack; a stack with `platform` must not set them."""
 
 _EXPORTED: Mapping[str, Any] = {
     "region": True,
@@ -19,7 +19,7 @@ _EXPORTED: Mapping[str, Any] = {
     "gpu_node_pool": True,
     "metrics_adapter": {"rules", "labels", "extra_rules", "idle_as_zero", "relist_interval", "expose"},
 }
-"""By which services are checked; no secret is among them."""
+"""Settings that the checks of services need; none of them is a secret."""
 
 _STAND_INS: Mapping[str, Any] = {
     "region": "cn-hangzhou",
@@ -30,17 +30,17 @@ _STAND_INS: Mapping[str, Any] = {
 
 
 def is_unset(value: Any) -> bool:
-    """Whether a value is what the engine makes of a key that the user did not set."""
+    """Whether a value is the one that the engine gives for a key that is not set."""
     return value in (None, "", {})
 
 
 def uses_a_platform(values: Mapping[str, Any]) -> bool:
-    """Whether the values are of a stack without a platform of its own."""
+    """Whether the stack uses the platform of another stack."""
     return not is_unset(values.get("platform"))
 
 
 def foreign_keys(values: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence on each setting that is the platform stack's to make."""
+    """Refuse each setting that belongs to the platform stack, one sentence each."""
     for key in PLATFORM_KEYS:
         if not is_unset(values.get(key)):
             yield f"{key} is set by the stack that platform names, for all who use it: remove it, or remove platform."
@@ -53,19 +53,21 @@ def with_stand_ins(values: Mapping[str, Any], unknown: Collection[str]) -> dict[
 
 
 def exported_settings(settings: Settings) -> dict[str, Any]:
-    """What a platform stack tells those that use it, as a user would write it."""
+    """Return the settings that a platform stack exports, as a user would write them."""
     exported: dict[str, Any] = settings.model_dump(by_alias=True, exclude_unset=True, include=dict(_EXPORTED))
     return exported
 
 
 def joined(settings: Settings, exported: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """The values of a stack with `platform`, and those of the platform, as those of one stack."""
+    """Return the settings of a stack with `platform` and those of its platform, as of a single stack."""
     own = settings.model_dump(by_alias=True, exclude_unset=True, include={"services", "wait_for_metrics"})
-    return {**_whole(exported), "cluster": {**exported.get("cluster", {}), "id": cluster_id}, **own}
+    # Earlier versions export prometheus.scrapeInterval.
+    platform = {key: value for key, value in _whole(exported).items() if key != "prometheus"}
+    return {**platform, "cluster": {**exported.get("cluster", {}), "id": cluster_id}, **own}
 
 
 def _whole(value: Any) -> Any:
-    """What the user wrote: an output's numbers all come back with a fraction."""
+    """Return whole numbers as integers: numbers in outputs come back as floats."""
     if isinstance(value, Mapping):
         return {key: _whole(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -74,13 +76,13 @@ def _whole(value: Any) -> Any:
 
 
 def used_metrics(settings: Settings, metric_resources: Sequence[str]) -> list[str]:
-    """What the stack's services use of the `<resource>/<metric>` that the platform exposes."""
+    """Return those `<resource>/<metric>` of the platform that the stack's services use."""
     uses = {use.exposed_name for service in settings.services for use in service.autoscaler.metrics}
     return [name for name in metric_resources if name.partition("/")[2] in uses]
 
 
 def unexposed_metrics(settings: Settings, metric_resources: Sequence[str]) -> Iterator[str]:
-    """A sentence on each metric of a service that the platform's adapter does not expose for pods.
+    """Refuse each metric of a service that the platform's adapter does not expose for pods, one sentence each.
 
     Args:
         settings: of the stack.

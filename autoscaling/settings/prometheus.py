@@ -20,7 +20,7 @@ _HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, 
 
 
 def _header_part(value: SecretStr) -> SecretStr:
-    _HEADER_PART.matched(value.get_secret_value())
+    _HEADER_PART.check(value.get_secret_value())
     return value
 
 

@@ -75,6 +75,12 @@ def test_what_a_platform_exports_has_no_credential() -> None:
     assert set(exported) <= set(PLATFORM_KEYS)
 
 
+def test_a_setting_that_an_earlier_version_exported_is_ignored() -> None:
+    outputs = of_the_platform()
+    outputs["platform"] = {**outputs["platform"], "prometheus": {"scrapeInterval": "30s"}}
+    assert team(outputs=outputs).outputs["services"]
+
+
 def test_a_team_makes_its_services_and_nothing_of_the_platform() -> None:
     recorder = team()
     made = {one.type for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))}
