@@ -165,7 +165,7 @@ class Service(Model):
 
 
 def service_findings(settings: Settings) -> Iterator[Finding]:
-    """Every fault and warning of the services, but for their autoscalers and what they ask of the pool."""
+    """Return every error and warning of the services, except for autoscalers and for what they ask of the pool."""
     yield from _unique_names(settings)
     for index, service in enumerate(settings.services):
         key = f"services[{index}]"
