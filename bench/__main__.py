@@ -37,7 +37,7 @@ def bench(sizes: Sequence[int], pairs: int) -> int:
     machine = (
         f"{os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB of memory, "
         f"Python {platform.python_version()}; load average before the start {os.getloadavg()[1]:.1f}. "
-        f"{pairs} rounds of each command, 1 round of the first `up`."
+        f"Rounds of each command: {pairs}; of the first `up`: 1."
     )
     tools = ensure_tools()
     projects = make_projects(CHECKOUT / "build" / "bench")
