@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pulumi
@@ -25,6 +25,14 @@ def last_outputs() -> Mapping[str, Any]:
     found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})
     outputs: Mapping[str, Any] = found.value["outputs"]
     return outputs
+
+
+def last_resources() -> Collection[str]:
+    """The URNs in the stack's state."""
+    name = f"{pulumi.get_organization()}/{stack_name()}"
+    found = pulumi.runtime.invoke("pulumi:pulumi:readStackResourceOutputs", {"stackName": name})
+    # The values are the outputs of the resources, secrets among them.
+    return list(found.value["outputs"])
 
 
 def stack_settings() -> Settings:

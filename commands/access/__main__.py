@@ -14,8 +14,8 @@ import pulumi
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from program.platform import access
-from program.stack_config import last_outputs, stack_settings
+from program.stack_config import last_outputs, last_resources, stack_settings
 
-access(stack_settings())
+access(stack_settings(), last_resources())
 for name, value in last_outputs().items():
     pulumi.export(name, value)

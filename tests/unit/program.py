@@ -100,6 +100,8 @@ class Recorder(pulumi.runtime.Mocks):
     """What a stack that is named as the platform exports."""
     last_outputs: dict[str, Any] = field(default_factory=dict)
     """What the stack itself exported before."""
+    last_urns: Sequence[str] = ()
+    """What the stack's state has."""
     pools: tuple[str, ...] = ()
     """Names of the cluster's node pools before the program ran."""
     registrations: list[Registration] = field(default_factory=list)
@@ -141,6 +143,7 @@ class Recorder(pulumi.runtime.Mocks):
             "alicloud:arms/getPrometheus:getPrometheus": self._prometheus,
             "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": self._node_pools,
             "pulumi:pulumi:readStackOutputs": self._last_outputs,
+            "pulumi:pulumi:readStackResourceOutputs": self._last_resources,
         }
         return answers[args.token](args.args), []
 
@@ -153,6 +156,9 @@ class Recorder(pulumi.runtime.Mocks):
 
     def _last_outputs(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**arguments, "outputs": self.last_outputs}
+
+    def _last_resources(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"name": arguments["stackName"], "outputs": {urn: {"outputs": {}} for urn in self.last_urns}}
 
     def _clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("clusterDomain", "clusterName", "clusterSpec", "clusterType", "id", "ipStack", "nodeCidrMask",

@@ -194,6 +194,13 @@ def test_a_refresh_registers_the_way_into_the_cluster_alone_and_keeps_what_the_s
     assert recorder.outputs == exported
 
 
+@pytest.mark.parametrize(("parent", "above"), [("", "Stack"), ("ackgpu:index:Platform$", "Platform")])
+def test_a_refresh_registers_the_cluster_where_the_state_has_it(parent: str, above: str) -> None:
+    urn = f"urn:pulumi:unit::ackgpu::{parent}ackgpu:index:AckCluster::cluster"
+    recorder = run_access(platform_config(), Recorder(last_urns=[urn]))
+    assert f":{above}::" in recorder.one("ackgpu:index:AckCluster").parent
+
+
 def test_a_team_whose_platform_is_gone_is_told_so_by_a_refresh_too() -> None:
     with pytest.raises(pulumi.RunError, match="that stack has no output clusterId, platform"):
         run_access(TEAM, Recorder())
