@@ -10,7 +10,7 @@ import re
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,12 @@ Section = Mapping[str, Any]
 
 _TIMEOUT = urllib3.Timeout(connect=5, read=30)
 
-_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_UNSUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
+_SUPPORTED = {
+    "cluster": {"server", "certificate-authority-data", "disable-compression", "extensions"},
+    "user": {"client-certificate-data", "client-key-data", "token", "exec", "extensions"},
+}
+"""Keys by section: what ACK's kubeconfigs have, and credential plugins."""
+
 _PLUGIN_SECONDS = 60
 
 
@@ -54,27 +58,22 @@ class Access:
 
 
 def read_kubeconfig() -> str:
-    """Merge the files that `KUBECONFIG` names as kubectl does: the first file that has a name wins.
+    """Read the file that `KUBECONFIG` names.
 
     Raises:
-        UnreachableError: there is no such file, or it is not a kubeconfig.
+        UnreachableError: there is no such file, or it can't be read.
+        UnsupportedError: there are several.
     """
-    files = [Path(name).expanduser() for name in _kubeconfig_variable().split(os.pathsep) if name]
-    merged: dict[str, Any] = {"clusters": [], "contexts": [], "users": []}
-    found = [path for path in files if path.is_file()]
-    if not found:
+    names = (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
+    files = [path for path in (Path(name).expanduser() for name in names) if path.is_file()]
+    if not files:
         raise UnreachableError("has no kubeconfig where KUBECONFIG leads")
-    for path in found:
-        try:
-            content = yaml.safe_load(path.read_text("utf-8"))
-            merged.setdefault("current-context", content.get("current-context"))
-            for kind in ("cluster", "context", "user"):
-                for entry in content.get(f"{kind}s") or ():
-                    merged[f"{kind}s"].append({**entry, kind: _with_absolute_paths(entry[kind], path.parent)})
-        # A file of any shape; the parser's text may quote a secret.
-        except Exception:
-            raise UnreachableError(f"has a kubeconfig that can't be read, {path.name}") from None
-    return yaml.safe_dump(merged)
+    if len(files) > 1:
+        raise UnsupportedError("has several files in KUBECONFIG, which this client does not support")
+    try:
+        return files[0].read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UnreachableError(f"has a kubeconfig that can't be read, {files[0].name}") from None
 
 
 def access_of(kubeconfig: str, server: str | None = None) -> Access:
@@ -96,7 +95,7 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
         status = _plugin_status(user)
         return Access(
             f"{url.scheme}://{url.netloc}{url.path or ''}".rstrip("/"),
-            _pool(_proxy(cluster, url), ssl_context=_tls(cluster, user, status), server_hostname=_name(cluster)),
+            _pool(_proxy(url), _tls(cluster, user, status)),
             _authorization(user, status),
             (lambda: _authorization(user, _plugin_status(user))) if user.get("exec") else None,
         )
@@ -109,52 +108,27 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
         ) from None
 
 
-def _kubeconfig_variable() -> str:
-    return os.environ.get("KUBECONFIG") or "~/.kube/config"
-
-
-def _with_absolute_paths(section: Section, folder: Path) -> Section:
-    absolute: dict[str, Any] = {key: str(folder / section[key]) for key in _FILES if section.get(key)}
-    plugin = section.get("exec")
-    if plugin and "/" in plugin["command"]:
-        absolute["exec"] = {**plugin, "command": str(folder / plugin["command"])}
-    return {**section, **absolute}
-
-
 def _current(content: Section) -> tuple[Section, Section]:
     def named(kind: str, name: str) -> Any:
-        return next(entry[kind] for entry in content[f"{kind}s"] if entry["name"] == name)
+        return next(entry[kind] for entry in content[f"{kind}s"] if entry["name"] == name) or {}
 
     context = named("context", content["current-context"])
-    cluster, user = named("cluster", context["cluster"]), named("user", context["user"]) or {}
-    unsupported = next((key for key in _UNSUPPORTED if user.get(key)), None)
-    if unsupported:
-        raise UnsupportedError(f"has a kubeconfig with {unsupported}, which this client does not support")
-    return cluster, user
-
-
-def _data(section: Section, key: str) -> bytes | None:
-    if section.get(f"{key}-data"):
-        return base64.b64decode(section[f"{key}-data"])
-    if section.get(key):
-        return Path(section[key]).read_bytes()
-    return None
+    sections = {kind: named(kind, context[kind]) for kind in ("cluster", "user")}
+    for kind, section in sections.items():
+        for key in section:
+            if section[key] and key not in _SUPPORTED[kind]:
+                raise UnsupportedError(f"has a kubeconfig with {key}, which this client does not support")
+    return sections["cluster"], sections["user"]
 
 
 def _authorization(user: Section, status: Section) -> dict[str, str]:
     token = status.get("token") or user.get("token")
-    if not token and user.get("tokenFile"):
-        token = Path(user["tokenFile"]).read_text().strip()
-    if token:
-        # Other clients reject such a token too, with a message that quotes it.
-        if not isinstance(token, str) or not re.fullmatch("[!-~]+", token):
-            raise UnreachableError(
-                "has a kubeconfig whose token has a line break or another character that can't be sent"
-            )
-        return {"Authorization": f"Bearer {token}"}
-    if user.get("username") and user.get("password"):
-        return urllib3.make_headers(basic_auth=f"{user['username']}:{user['password']}")
-    return {}
+    if not token:
+        return {}
+    # Other clients reject such a token too, with a message that quotes it.
+    if not isinstance(token, str) or not re.fullmatch("[!-~]+", token):
+        raise UnreachableError("has a kubeconfig whose token has a line break or another character that can't be sent")
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _plugin_status(user: Section) -> Section:
@@ -186,49 +160,42 @@ def _plugin_status(user: Section) -> Section:
 def _tls(cluster: Section, user: Section, status: Section) -> ssl.SSLContext:
     # Python's default context refuses, from 3.13 on, authorities that older clusters made.
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority = _data(cluster, "certificate-authority")
-    if authority:
-        tls.load_verify_locations(cadata=authority.decode())
+    if cluster.get("certificate-authority-data"):
+        tls.load_verify_locations(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     else:
         tls.load_default_certs()
-    if cluster.get("insecure-skip-tls-verify") is True:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-        # The kubeconfig asks for it.
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    pair = tuple(_pair(user, status))
-    if all(pair):
+    pair = _pair(user, status)
+    if pair:
         with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
             file = Path(folder) / "pair.pem"
             file.touch(mode=0o600)
-            file.write_bytes(b"\n".join(pair))
+            file.write_bytes(pair)
             tls.load_cert_chain(file)
     return tls
 
 
-def _pair(user: Section, status: Section) -> Iterator[bytes]:
-    for part in ("Certificate", "Key"):
-        from_plugin = str(status.get(f"client{part}Data") or "").encode()
-        yield from_plugin or _data(user, f"client-{part.lower()}") or b""
+def _pair(user: Section, status: Section) -> bytes:
+    """Return the client's certificate and its key, as PEM; empty where there are none."""
+    if status.get("clientCertificateData"):
+        return f"{status['clientCertificateData']}\n{status['clientKeyData']}".encode()
+    if user.get("client-certificate-data"):
+        return b"\n".join(base64.b64decode(user[f"client-{part}-data"]) for part in ("certificate", "key"))
+    return b""
 
 
-def _proxy(cluster: Section, server: urllib3.util.Url) -> str | None:
-    variable = f"{server.scheme}_proxy".upper()
-    address, source = cluster.get("proxy-url"), "proxy-url"
-    if not address:
-        address, source = getproxies_environment().get(str(server.scheme)), variable
-        if not address or _bypassed(server):
-            return None
-    if address.startswith("socks"):
-        raise UnsupportedError("is behind a SOCKS proxy, which this client does not support")
+def _proxy(server: urllib3.util.Url) -> str | None:
+    address = getproxies_environment().get(str(server.scheme))
+    if not address or _bypassed(server):
+        return None
     address = address if "://" in address else f"http://{address}"
     try:
-        readable = urllib3.util.parse_url(address).scheme in ("http", "https")
+        scheme = urllib3.util.parse_url(address).scheme
     except urllib3.exceptions.LocationParseError:
-        readable = False
-    if not readable:
-        raise UnreachableError(f"is behind a proxy whose address in {source} can't be read")
-    return str(address)
+        scheme = None
+    if scheme not in ("http", "https"):
+        variable = f"{server.scheme}_proxy".upper()
+        raise UnsupportedError(f"is behind the proxy in {variable}, whose address this client does not support")
+    return address
 
 
 def _bypassed(server: urllib3.util.Url) -> bool:
@@ -245,13 +212,8 @@ def _bypassed(server: urllib3.util.Url) -> bool:
     return False
 
 
-def _name(cluster: Section) -> str | None:
-    name = cluster.get("tls-server-name")
-    return str(name) if name else None
-
-
-def _pool(proxy: str | None, **options: Any) -> urllib3.PoolManager:
-    options = {**options, "timeout": _TIMEOUT, "retries": False, "maxsize": CONNECTIONS}
+def _pool(proxy: str | None, tls: ssl.SSLContext) -> urllib3.PoolManager:
+    options: dict[str, Any] = {"ssl_context": tls, "timeout": _TIMEOUT, "retries": False, "maxsize": CONNECTIONS}
     if proxy is None:
         return urllib3.PoolManager(**options)
     credential = urllib3.util.parse_url(proxy).auth

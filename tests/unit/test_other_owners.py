@@ -421,9 +421,10 @@ def test_a_stack_without_an_adapter_of_its_own_does_not_look_at_the_release() ->
 @pytest.mark.parametrize(
     ("cluster", "user", "part"),
     [
-        ({"proxy-url": "socks5://c2VjcmV0@proxy"}, {}, "is behind a SOCKS proxy"),
+        ({"proxy-url": "socks5://c2VjcmV0@proxy"}, {}, "has a kubeconfig with proxy-url"),
         ({}, {"auth-provider": {"name": "c2VjcmV0"}}, "has a kubeconfig with auth-provider"),
         ({}, {"as": "c2VjcmV0"}, "has a kubeconfig with as"),
+        ({}, {"tokenFile": "c2VjcmV0"}, "has a kubeconfig with tokenFile"),
     ],
 )
 def test_a_kubeconfig_that_only_the_provider_supports_is_a_warning(
