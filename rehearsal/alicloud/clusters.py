@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from rehearsal.alicloud.answers import Refused, listing, passes
+from rehearsal.alicloud.answers import Refused, listing
 from rehearsal.alicloud.store import (
     CLUSTER,
     SWITCH,
@@ -27,14 +27,6 @@ from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kube
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 
-_SPEC = "ack.pro.small"
-_TYPE = "ManagedKubernetes"
-_PROFILE = "Default"
-_TERWAY = "terway-eniip"
-_TEXTS = (
-    "clusterDomain", "ipStack", "podCidr", "proxyMode", "resourceGroupId", "securityGroupId", "serviceCidr", "timezone",
-)  # fmt: skip
-_FILTERS = ("clusterId", "clusterName", "clusterSpec", "clusterType", "profile")
 _TEMPORARY_MINUTES = range(15, 4320 + 1)
 
 
@@ -67,7 +59,7 @@ def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
     resource = CloudResource(type=CLUSTER, inputs=inputs, outputs=outputs)
     cloud.cluster = CloudCluster(
         cluster_id=f"c{secrets.token_hex(16)}",
-        name=inputs.get("name") or f"{inputs.get('namePrefix', 'Terraform-Creation')}-{secrets.token_hex(4)}",
+        name=inputs["name"],
         region_id=account.region,
         current_version=outputs["version"],
         vpc_id=vpc_id,
@@ -107,55 +99,34 @@ def delete_cluster(cloud: Cloud, layout: Layout) -> None:
 
 
 def get_clusters(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer `cs.getClusters`: list the region's clusters that pass every given filter."""
-    found = []
-    if cluster := _cluster_of(account):
-        details = arguments.get("enableDetails")
-        inputs = cluster.resource.inputs if cluster.resource else {}
-        listed = {
-            # The SDK's class requires every field. Without enableDetails the vendor leaves the last four empty.
-            **dict.fromkeys(_TEXTS, ""),
+    """Answer `cs.getClusters`: list the region's clusters."""
+    clusters = [
+        {
             "id": cluster.cluster_id,
             "clusterId": cluster.cluster_id,
             "clusterName": cluster.name,
-            "clusterSpec": inputs.get("clusterSpec", _SPEC),
-            "clusterType": _TYPE,
-            "profile": _PROFILE,
             "currentVersion": cluster.current_version,
-            "deletionProtection": cluster.deletion_protection,
             "regionId": cluster.region_id,
             "state": cluster.state,
             "vpcId": cluster.vpc_id,
             "vswitchIds": cluster.vswitch_ids,
-            "tags": {},
-            "nodeCidrMask": "25" if details else "",
-            "autoMode": {"enabled": False} if details else {},
-            "maintenanceWindow": {},
-            "operationPolicy": {},
         }
-        found = [listed] if passes(listed, arguments, _FILTERS, cluster.name) else []
-    return listing(arguments, "clusters", found, [cluster["clusterName"] for cluster in found])
+        for cluster in _clusters_of(account)
+    ]
+    return listing(arguments, "clusters", clusters)
 
 
 def get_managed_clusters(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer `cs.getManagedKubernetesClusters`, the only query that reports the API server's addresses."""
-    found = []
-    if cluster := _cluster_of(account):
-        details = arguments.get("enableDetails")
-        listed: dict[str, Any] = {
+    details = arguments.get("enableDetails")
+    clusters = [
+        {
             "id": cluster.cluster_id,
-            "name": cluster.name,
-            "state": cluster.state,
-            "vpcId": cluster.vpc_id,
-            "availabilityZone": "",
-            "natGatewayId": "",
-            "securityGroupId": "",
-            "rrsaConfig": {"enabled": False},
-            "workerNodes": [],
             "connections": [_connections(account.layout, cluster.in_the_internet)] if details else [],
         }
-        found = [listed] if passes(listed, arguments, (), cluster.name) else []
-    return listing(arguments, "clusters", found, [cluster["name"] for cluster in found])
+        for cluster in _clusters_of(account)
+    ]
+    return listing(arguments, "clusters", clusters)
 
 
 def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -198,29 +169,21 @@ def require_cluster(cloud: Cloud, cluster_id: str | None) -> CloudCluster:
     return cloud.cluster
 
 
-def _cluster_of(account: Account) -> CloudCluster | None:
+def _clusters_of(account: Account) -> list[CloudCluster]:
     cluster = account.cloud.cluster
-    return cluster if cluster and cluster.region_id == account.region else None
+    return [cluster] if cluster and cluster.region_id == account.region else []
 
 
 def _require_network(cloud: Cloud, inputs: dict[str, Any]) -> str:
     """Return the VPC of a new cluster."""
-    nodes = [_vswitch(cloud, identity) for identity in inputs.get("vswitchIds", [])]
+    nodes = [_vswitch(cloud, identity) for identity in inputs["vswitchIds"]]
     pods = [_vswitch(cloud, identity) for identity in inputs.get("podVswitchIds", [])]
-    terway = any(addon.get("name") == _TERWAY for addon in inputs.get("addons", []))
-    if terway and not pods:
+    if not pods:
         raise Refused("InvalidPodVswitchIds: Terway needs vSwitches for the pods")
-    if not terway and not inputs.get("podCidr"):
-        raise Refused("EmptyCIDR: without Terway the pods need a CIDR block")
-    if not nodes:
-        raise RehearsalError("The rehearsal cloud makes no vSwitches of its own: give the cluster vswitchIds.")
-    vpcs = {vswitch["vpcId"] for vswitch in (*nodes, *pods)}
-    if len(vpcs) > 1:
-        raise Refused("InvalidVSwitchId: the vSwitches are of more than one VPC")
     if stray := {vswitch["zoneId"] for vswitch in pods} - {vswitch["zoneId"] for vswitch in nodes}:
         raise Refused(f"InvalidPodVswitchIds: no vSwitch of the nodes is in zone {', '.join(sorted(stray))}")
-    [vpc_id] = vpcs
-    services = ipaddress.IPv4Network(inputs.get("serviceCidr") or "172.19.0.0/20")
+    vpc_id = nodes[0]["vpcId"]
+    services = ipaddress.IPv4Network(inputs["serviceCidr"])
     whole = ipaddress.IPv4Network(cloud.resources[vpc_id].inputs["cidrBlock"])
     if services.overlaps(whole):
         raise Refused(f"InvalidServiceCidr: {services} overlaps with the VPC's {whole}")

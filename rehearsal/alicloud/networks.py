@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from rehearsal.alicloud.answers import Refused, listing, passes
+from rehearsal.alicloud.answers import Refused, listing
 from rehearsal.alicloud.store import NETWORK, SWITCH, Account, Cloud, CloudResource, new_id
 
 _WIDEST_VSWITCH, _NARROWEST_VSWITCH = 16, 29
@@ -61,55 +61,25 @@ def vswitches(cloud: Cloud, vpc_id: str) -> Iterator[tuple[str, CloudResource]]:
 
 def get_switches(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer `vpc.getSwitches`."""
-    found = []
-    for identity, inputs in _inputs(account, SWITCH):
-        name, block = inputs.get("vswitchName", ""), inputs["cidrBlock"]
-        vswitch = {
-            # The SDK's class requires every field.
-            **dict.fromkeys(("creationTime", "description", "ipv6CidrBlock", "resourceGroupId", "routeTableId"), ""),
-            "id": identity,
-            "vswitchId": identity,
-            "name": name,
-            "vswitchName": name,
-            "vpcId": inputs["vpcId"],
-            "zoneId": inputs["zoneId"],
-            "cidrBlock": block,
-            "availableIpAddressCount": _cidr(block).num_addresses - 4,
-            "enableIpv6": False,
-            "isDefault": False,
-            "status": "Available",
-            "tags": {},
-        }
-        if passes(vswitch, arguments, ("vpcId", "zoneId", "cidrBlock", "vswitchName"), name):
-            found.append(vswitch)
-    return listing(arguments, "vswitches", found, [vswitch["name"] for vswitch in found])
+    fields = ("vpcId", "zoneId", "cidrBlock")
+    entries = [
+        {"id": identity, **{field: inputs[field] for field in fields}} for identity, inputs in _inputs(account, SWITCH)
+    ]
+    return listing(arguments, "vswitches", entries)
 
 
 def get_networks(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer `vpc.getNetworks`."""
-    found = []
-    for identity, inputs in _inputs(account, NETWORK):
-        name = inputs.get("vpcName", "")
-        vpc = {
-            **dict.fromkeys(
-                ("creationTime", "description", "dhcpOptionsSetId", "dhcpOptionsSetStatus", "dnsHostnameStatus",
-                 "ipv6CidrBlock", "resourceGroupId", "routeTableId", "routerId", "vrouterId"), ""
-            ),
+    entries = [
+        {
             "id": identity,
-            "vpcId": identity,
-            "vpcName": name,
             "cidrBlock": inputs["cidrBlock"],
             "secondaryCidrBlocks": inputs.get("secondaryCidrBlocks", []),
-            "userCidrs": [],
-            "regionId": account.region,
-            "isDefault": False,
-            "status": "Available",
-            "tags": {},
             "vswitchIds": [vswitch_id for vswitch_id, _ in vswitches(account.cloud, identity)],
-        }  # fmt: skip
-        if passes(vpc, arguments, ("cidrBlock", "vpcName"), name):
-            found.append(vpc)
-    return listing(arguments, "vpcs", found, [vpc["vpcName"] for vpc in found])
+        }
+        for identity, inputs in _inputs(account, NETWORK)
+    ]
+    return listing(arguments, "vpcs", entries)
 
 
 def _inputs(account: Account, token: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,7 +24,7 @@ from rehearsal.alicloud.answers import Refused
 from rehearsal.alicloud.node_waiter import WaitForNodes, node_waiter
 from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
 from rehearsal.alicloud.store import CloudResource, CloudStore
-from rehearsal.alicloud.vendor_api import COMPUTED, REPORTED_INPUTS, SIMULATED, VendorApi
+from rehearsal.alicloud.vendor_api import COMPUTED, REPORTED_INPUTS, VendorApi
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
 
@@ -87,7 +87,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
         token, inputs = _token(request.urn), _dict(request.news)
-        if token not in SIMULATED:
+        if token not in COMPUTED:
             reason = f"{token} is not simulated by the rehearsal cloud"
             return provider_pb2.CheckResponse(failures=[provider_pb2.CheckFailure(reason=reason)])
         failures = [
@@ -137,8 +137,6 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        if not self._vendor.answers(request.tok):
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{request.tok} is not simulated by the rehearsal cloud")
         result = _answer(context, lambda: self._vendor.query(request.tok, self._region, _dict(request.args)))
         # `return` is the field's name, and a keyword of Python.
         fields: dict[str, Any] = {"return": _struct(result)}

@@ -54,9 +54,9 @@ class CloudCluster(BaseModel):
 
 
 class InjectedFailure(BaseModel):
-    """The next `times` creations of a type fail with the vendor's error code."""
+    """The vendor refuses the next `times` creations of a type for a reason."""
 
-    code: str
+    reason: str
     times: int
 
 
@@ -73,14 +73,12 @@ class Cloud(BaseModel):
     failures: dict[str, InjectedFailure] = {}
 
     def take_failure(self, token: str) -> str | None:
-        """Return the error code if the creation of a type is to fail now, and count the failure as used."""
+        """Return the reason if the creation of a type is to fail now, and count the failure as used."""
         failure = self.failures.get(token)
-        if failure is None:
+        if failure is None or failure.times < 1:
             return None
         failure.times -= 1
-        if failure.times < 1:
-            del self.failures[token]
-        return failure.code
+        return failure.reason
 
     def admits(self, authorization: str) -> bool:
         """Return whether a query with this header may read the Prometheus instance."""

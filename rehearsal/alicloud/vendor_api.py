@@ -22,9 +22,6 @@ from rehearsal.alicloud.store import (
 )
 from rehearsal.layout import Layout
 
-SIMULATED = (NODE_POOL, PROMETHEUS, ADDON, CLUSTER, NETWORK, SWITCH)
-"""Resource types that can be created."""
-
 COMPUTED: Mapping[str, Sequence[str]] = {
     NODE_POOL: ("nodePoolId", "scalingGroupId"),
     PROMETHEUS: (),
@@ -36,16 +33,10 @@ COMPUTED: Mapping[str, Sequence[str]] = {
     NETWORK: ("status", "routeTableId", "routerId"),
     SWITCH: ("status",),
 }
-"""Outputs of each type that the servers set unless they are inputs."""
+"""Outputs that the servers set unless they are inputs, of each type that can be created."""
 
 REPORTED_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",)}
 """Inputs that the API reports even if nobody set them; the provider takes that for a change."""
-
-_FAILURES = {
-    "OperationDenied.NoStock": "the requested resource is sold out in the specified zone; try other types or zones",
-    "QuotaExceeded": "the quota of the resource is used up",
-    "Throttling": "the request was denied due to request throttling",
-}
 
 _QUERIES: Mapping[str, Callable[[Account, dict[str, Any]], dict[str, Any]]] = {
     "alicloud:cs/getClusters:getClusters": clusters.get_clusters,
@@ -77,14 +68,14 @@ class VendorApi:
             Refused: by the vendor, or by an injected failure.
         """
         with self._store.transaction() as cloud:
-            code = cloud.take_failure(token)
-            if code is None:
+            failure = cloud.take_failure(token)
+            if failure is None:
                 identity, resource = _new_resource(Account(cloud, self._layout, region), token, inputs)
                 if token != CLUSTER:
                     cloud.resources[identity] = resource
         # An error inside the transaction would undo that the failure was used.
-        if code is not None:
-            raise Refused(f"{code}: {_FAILURES.get(code, 'the request was refused')}")
+        if failure is not None:
+            raise Refused(failure)
         return identity, resource
 
     def read(self, token: str, identity: str) -> CloudResource | None:
@@ -95,7 +86,7 @@ class VendorApi:
         """Give a resource other inputs. `settle` waits for a pool's nodes.
 
         Raises:
-            Refused: the resource is gone, or the vendor does not accept the inputs.
+            Refused: the resource is gone.
         """
         with self._store.transaction() as cloud:
             resource = _found(cloud, token, identity)
@@ -106,7 +97,7 @@ class VendorApi:
             else:
                 resource.inputs = inputs
             if token == NODE_POOL:
-                node_pools.check_inputs(resource)
+                node_pools.fit_reported_size(resource)
         return resource
 
     def settle(self, resource: CloudResource) -> None:
@@ -137,16 +128,14 @@ class VendorApi:
         if token == NODE_POOL:
             self._wait_for_nodes(identity.rpartition(":")[2], None)
 
-    def answers(self, function: str) -> bool:
-        """Return whether a query of this type token is simulated."""
-        return function in _QUERIES
-
     def query(self, function: str, region: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Answer a query, such as `cs.getClusters`.
 
         Raises:
-            Refused: the vendor does not accept the arguments.
+            Refused: the vendor does not accept the arguments, or the query is not simulated.
         """
+        if function not in _QUERIES:
+            raise Refused(f"{function} is not simulated by the rehearsal cloud")
         return _QUERIES[function](Account(self._store.read(), self._layout, region), arguments)
 
 
@@ -157,8 +146,6 @@ def _new_resource(account: Account, token: str, inputs: dict[str, Any]) -> tuple
         return networks.new_network(inputs)
     if token == SWITCH:
         return networks.new_vswitch(account, inputs)
-    if token == PROMETHEUS:
-        prometheus.require_free(account.cloud, inputs)
     cluster_id = clusters.require_cluster(account.cloud, inputs.get("clusterId")).cluster_id
     if token == NODE_POOL:
         return node_pools.new_node_pool(cluster_id, inputs)

