@@ -13,7 +13,6 @@ PASSPHRASE = "rehearsal"
 """Encrypts the state of a cloud that exists for minutes on loopback; it is not a secret."""
 
 
-@dataclass(frozen=True)
 class Layout:
     """Paths and addresses of the cloud of one checkout.
 
@@ -21,104 +20,39 @@ class Layout:
     gets the same values at each run. Linux answers on all of 127.0.0.0/8.
     """
 
-    checkout: Path = CHECKOUT
-
-    @property
-    def output(self) -> Path:
+    def __init__(self, checkout: Path = CHECKOUT) -> None:
+        self.checkout = checkout
+        self.output = checkout / "build" / "rehearsal"
         """The folder that a rehearsal leaves: report, picture, logs."""
-        return self.checkout / "build" / "rehearsal"
-
-    @property
-    def logs(self) -> Path:
-        return self.output / "logs"
-
-    @property
-    def cloud(self) -> Path:
+        self.logs = self.output / "logs"
+        self.cloud = cloud = self.output / "cloud"
         """State of the running cloud; it is deleted when the cloud ends."""
-        return self.output / "cloud"
-
-    @property
-    def store(self) -> Path:
-        return self.cloud / "cloud.json"
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.cloud / "kubeconfig"
-
-    @property
-    def control_plane(self) -> Path:
+        self.store = cloud / "cloud.json"
+        self.kubeconfig = cloud / "kubeconfig"
+        self.control_plane = cloud / "control-plane"
         """Keys, certificates and data of etcd and Kubernetes."""
-        return self.cloud / "control-plane"
-
-    @property
-    def client_authorities(self) -> Path:
+        self.client_authorities = self.control_plane / "client-ca.crt"
         """The authorities whose client certificates the API server accepts."""
-        return self.control_plane / "client-ca.crt"
-
-    @property
-    def own_kubeconfig(self) -> Path:
+        self.own_kubeconfig = self.control_plane / "rehearsal.kubeconfig"
         """The simulation's own access to the cluster."""
-        return self.control_plane / "rehearsal.kubeconfig"
-
-    @property
-    def prometheus_api_url(self) -> Path:
-        return self.cloud / "prometheus_api_url"
-
-    @property
-    def environment_file(self) -> Path:
-        return self.cloud / "env.sh"
-
-    @property
-    def pid_file(self) -> Path:
-        return self.cloud / "supervisor.pid"
-
-    @property
-    def ready_file(self) -> Path:
-        return self.cloud / "ready"
-
-    @property
-    def pulumi_home(self) -> Path:
-        return self.cloud / "pulumi"
-
-    @property
-    def commands(self) -> Path:
+        self.prometheus_api_url = cloud / "prometheus_api_url"
+        self.environment_file = cloud / "env.sh"
+        self.pid_file = cloud / "supervisor.pid"
+        self.ready_file = cloud / "ready"
+        self.pulumi_home = cloud / "pulumi"
+        self.commands = cloud / "bin"
         """The folder of the tools that people call; the other tools must not be on PATH."""
-        return self.cloud / "bin"
-
-    @property
-    def backend(self) -> Path:
-        return self.cloud / "backend"
-
-    @property
-    def home(self) -> Path:
-        return self.cloud / "home"
-
-    @property
-    def temporary(self) -> Path:
-        return self.cloud / "tmp"
-
-    @property
-    def _digest(self) -> bytes:
-        return hashlib.sha256(str(self.checkout).encode()).digest()
-
-    @property
-    def _network(self) -> str:
-        return f"127.{64 + self._digest[0] % 64}.{self._digest[1]}"
-
-    @property
-    def service_network(self) -> str:
+        self.backend = cloud / "backend"
+        self.home = cloud / "home"
+        self.temporary = cloud / "tmp"
+        digest = hashlib.sha256(str(checkout).encode()).digest()
+        self._network = f"127.{64 + digest[0] % 64}.{digest[1]}"
+        self.service_network = f"127.{128 + digest[0] % 64}.{digest[1]}.0/24"
         """CIDR of the cluster IPs of Services."""
-        return f"127.{128 + self._digest[0] % 64}.{self._digest[1]}.0/24"
-
-    @property
-    def address(self) -> str:
+        self.address = f"{self._network}.1"
         """Address of the control plane, Prometheus, the adapter and the exporter; the API server's public endpoint."""
-        return f"{self._network}.1"
-
-    @property
-    def intranet_address(self) -> str:
+        self.intranet_address = f"{self._network}.2"
         """The API server's address in the VPC."""
-        return f"{self._network}.2"
 
     def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
         """Address of the load balancer number `index`: 0..189, or 0..44 in the intranet."""

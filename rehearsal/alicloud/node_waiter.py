@@ -52,9 +52,10 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
             with client:
                 retrying(_count, client, pool_id)
         except tenacity.RetryError as error:
+            least = "at least " if autoscaling else ""
             ended = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
             raise RehearsalError(
-                f"Node pool {pool_id} {_description(error.last_attempt)} {ended}, and needs {_wanted(fewest, most)}: "
+                f"Node pool {pool_id} {_description(error.last_attempt)} {ended}, and needs {least}{fewest}: "
                 f"see `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
             ) from None
 
@@ -77,9 +78,3 @@ def _description(last: tenacity.Future) -> str:
         return "could not be asked for its nodes, since the cluster did not answer,"
     nodes, ready = last.result()
     return f"had {nodes} nodes, {ready} of them Ready,"
-
-
-def _wanted(fewest: int, most: int | None) -> str:
-    if most == 0:
-        return "to have none"
-    return f"{fewest} Ready nodes" if most == fewest else f"at least {fewest} Ready nodes"

@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import itertools
-import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import cache_folder
 from rehearsal.toolchain.go import GoBuilder, require_go
@@ -68,16 +66,12 @@ class _Toolchain:
         started = time.monotonic()
         if not self._complete():
             self._tools.mkdir(parents=True, exist_ok=True)
-            with self._lock() as lock:
+            with (self._tools / "lock").open("a") as lock:
                 self._wait_for_turn(lock)
                 built = self._build_missing()
                 self._link()
-                self._drop_caches()
-        elif self._work.exists():
-            # The folder is left by a killed build, or in use by the build of another checkout.
-            with self._lock() as lock, contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._drop_caches()
+                # The groups share the standard library and many modules, so the caches stay until all are built.
+                shutil.rmtree(self._work, ignore_errors=True)
         total = f" ({built} built in {_duration(time.monotonic() - started)})" if built else ""
         self._say(f"tools: ready{total}\n")
         return self._bin
@@ -88,19 +82,12 @@ class _Toolchain:
     def _folder(self, group: Group) -> Path:
         return self._tools / group.key / "bin"
 
-    def _lock(self) -> TextIO:
-        return (self._tools / "lock").open("a+")
-
     def _wait_for_turn(self, lock: TextIO) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
-            self._say(f"tools: waiting for process {lock.read()}, which is building into {self._tools}\n")
+            self._say(f"tools: waiting for another process, which is building into {self._tools}\n")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
 
     def _build_missing(self) -> int:
         """Build the missing executables; return their number."""
@@ -126,10 +113,6 @@ class _Toolchain:
                 self._say(f"[{next(numbers)}/{total}] {name} ... ")
                 self._build(builder, name)
         return total
-
-    def _drop_caches(self) -> None:
-        # Called when everything is built: the groups share the standard library and many modules.
-        shutil.rmtree(self._work, ignore_errors=True)
 
     def _build(self, builder: GoBuilder, name: str) -> None:
         started = time.monotonic()
@@ -163,19 +146,12 @@ def _duration(seconds: float) -> str:
 
 
 def main() -> int:
-    """Build the tools and print their folder; return 1 and print a sentence if that fails."""
+    """Build the tools and print their folder."""
     # SIGTERM must end the compilers like Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        print(ensure_tools())
-    except RehearsalError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; `make tools` goes on from here", file=sys.stderr)
-        return 130
+    sigterm_as_ctrl_c()
+    print(ensure_tools())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code_of(main))

@@ -220,7 +220,7 @@ def interrupted(
     os.mkfifo(f"{go}.started")
     program = (
         "import sys, rehearsal.toolchain.build as t; from rehearsal.toolchain.groups import *; from pathlib import *; "
-        f"t.read_groups = lambda: {groups!r}; sys.exit(t.main())"
+        f"t.read_groups = lambda: {groups!r}; sys.exit(t.exit_code_of(t.main))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],
@@ -250,7 +250,7 @@ def test_an_interrupted_build_ends_go_and_leaves_no_half_made_executable(
     said, complaint = interrupted.communicate(timeout=10)
     assert interrupted.returncode == 130
     assert timeless(said).endswith("[1/3] alpha ... built in N s\n[2/3] beta ... not built\n")
-    assert complaint == "interrupted; `make tools` goes on from here\n"
+    assert complaint == "interrupted\n"
     cache = tmp_path / "cache"
     assert sorted(path.name for path in cache.rglob("*") if path.is_file()) == ["alpha", "lock", "schema.json"]
 
@@ -272,7 +272,7 @@ def test_a_killed_build_ends_go_and_the_next_one_goes_on_from_there(
     assert not (tmp_path / "cache" / "build").exists()
 
 
-def test_a_second_process_says_for_whom_it_waits(groups: list[Group], tmp_path: Path) -> None:
+def test_a_second_process_says_that_it_waits(groups: list[Group], tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "tools"
     folder.mkdir(parents=True)
     waiting = threading.Event()
@@ -285,8 +285,6 @@ def test_a_second_process_says_for_whom_it_waits(groups: list[Group], tmp_path: 
 
     said = Said()
     with (folder / "lock").open("w") as lock:
-        lock.write("4711")
-        lock.flush()
         fcntl.flock(lock, fcntl.LOCK_EX)
         other = threading.Thread(
             target=toolchain.ensure_tools, args=(said,), kwargs={"groups": groups, "cache": tmp_path / "cache"}
@@ -296,22 +294,17 @@ def test_a_second_process_says_for_whom_it_waits(groups: list[Group], tmp_path: 
         other.join(0.3)
         assert other.is_alive() and not (folder / groups[0].key).exists(), "nothing is built before its turn"
     other.join(10)
-    assert f"tools: waiting for process 4711, which is building into {folder}\n" in said.getvalue()
+    assert f"tools: waiting for another process, which is building into {folder}\n" in said.getvalue()
     assert timeless(said.getvalue()).endswith("tools: ready (3 built in N s)\n")
 
 
-def test_a_checkout_whose_tools_are_ready_neither_waits_for_another_ones_build_nor_takes_its_caches(
+def test_a_checkout_whose_tools_are_ready_does_not_wait_for_another_ones_build(
     groups: list[Group], tmp_path: Path
 ) -> None:
     ensure(groups, tmp_path)
-    caches = tmp_path / "cache" / "build" / "cache"
-    caches.mkdir(parents=True)
     with (tmp_path / "cache" / "tools" / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert ensure(groups, tmp_path)[1] == "tools: ready\n"
-        assert caches.exists()
-    ensure(groups, tmp_path)
-    assert not caches.exists(), "left by a build that was killed, they are dropped"
 
 
 def test_a_cache_folder_that_cannot_be_written_is_one_sentence(groups: list[Group], tmp_path: Path) -> None:
