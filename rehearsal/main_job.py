@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
 from pulumi import automation
 
-from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack, print_step
+from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack
 from live.cluster_client import ClusterClient, connected
 from rehearsal.automation import operation, select_stack
 from rehearsal.cloud import running_cloud
 from rehearsal.environment import temporary_files_in
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
-from rehearsal.report import draw_timeline, sampled, write_result
+from rehearsal.report import Result, draw_timeline, sampled
 from rehearsal.stack_file import rehearsed_settings
 from rehearsal.toolchain.build import ensure_tools
 
@@ -29,31 +27,13 @@ READING_TOLERANCE = Decimal(2)
 PEAK = 2
 
 
-class _Job:
-    """The steps and times of one rehearsal so far."""
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.seconds: dict[str, float] = {}
-
-    def record(self, step: Step) -> None:
-        self.steps.append(step)
-        print_step(len(self.steps), step)
-
-    @contextlib.contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        self.seconds[stage] = round(time.monotonic() - start, 1)
-
-
 def rehearse(layout: Layout) -> int:
     """Run the main job and write its report; return the exit code, 0 if each step held.
 
     Raises:
         RehearsalError: the job could not be completed.
     """
-    job = _Job()
+    job = Result()
     # Check the settings before the tools are built, which can take half an hour.
     rehearsed_settings(layout.checkout)
     with job.timed("tools"):
@@ -74,31 +54,25 @@ def rehearse(layout: Layout) -> int:
                 job.record(step)
             with sampled(layout, client, outputs.services[0]) as samples:
                 _walk(job, tools, outputs.services[0], client)
-                changes = _preview_again(job, stack)
+                _preview_again(job, stack)
         _say("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
-        leftovers = cluster_leftovers(layout)
-    leftovers += machine_leftovers(layout)
-    job.record(Step("nothing is left", "nothing", ", ".join(leftovers) or "nothing", not leftovers))
+        job.leftovers = cluster_leftovers(layout)
+    job.leftovers += machine_leftovers(layout)
+    job.record(Step("nothing is left", "nothing", ", ".join(job.leftovers) or "nothing", not job.leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
     draw_timeline(picture, samples, outputs.services[0].metrics[0].name)
     ready = [sample.ready_replicas for sample in samples]
-    write_result(
-        result_file,
-        steps=job.steps,
-        seconds=job.seconds,
-        replicas={"start": ready[0], "peak": max(ready), "end": ready[-1]},
-        second_preview_changes=changes,
-        leftovers=leftovers,
-    )
+    job.replicas = {"start": ready[0], "peak": max(ready), "end": ready[-1]}
+    job.write(result_file)
     failed = [step.name for step in job.steps if not step.ok]
     _say(f"report: {result_file.relative_to(layout.checkout)}, {picture.relative_to(layout.checkout)}")
     _say("all steps held" if not failed else f"{len(failed)} step(s) failed: {'; '.join(failed)}")
     return 1 if failed else 0
 
 
-def _walk(job: _Job, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
+def _walk(job: Result, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
     _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     command = [str(tools / "hey"), *LOAD, service.predict_url]
     walk = LoadWalk(service, client, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
@@ -109,12 +83,13 @@ def _walk(job: _Job, tools: Path, service: ServiceOutputs, client: ClusterClient
         job.record(walk.after_load())
 
 
-def _preview_again(job: _Job, stack: automation.Stack) -> int:
+def _preview_again(job: Result, stack: automation.Stack) -> None:
     with operation("preview"):
         summary = stack.preview(color="never").change_summary
-    changes = sum(count for kind, count in summary.items() if kind != automation.OpType.SAME)
+    changes = job.second_preview_changes = sum(
+        count for kind, count in summary.items() if kind != automation.OpType.SAME
+    )
     job.record(Step("a second preview", "no change", f"{changes} changes" if changes else "no change", changes == 0))
-    return changes
 
 
 def _say(line: str) -> None:

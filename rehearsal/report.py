@@ -8,8 +8,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from autoscaling.ack.node_labels import POOL_LABEL
-from live.checks import ServiceOutputs, Step
+from live.checks import ServiceOutputs, Step, print_step
 from live.checks.cluster_reader import ClusterReader
 from live.cluster_client import ClusterClient
 from rehearsal.layout import PORTS, Layout, cache_folder
@@ -43,6 +43,33 @@ class Sample:
     desired_replicas: int
     ready_replicas: int
     gpu_nodes: int
+
+
+@dataclass
+class Result:
+    """Everything that `result.json` holds."""
+
+    steps: list[Step] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    replicas: dict[str, int] = field(default_factory=dict)
+    second_preview_changes: int = 0
+    leftovers: list[str] = field(default_factory=list)
+
+    def record(self, step: Step) -> None:
+        """Keep a step, and print it."""
+        self.steps.append(step)
+        print_step(len(self.steps), step)
+
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Keep the seconds of a `with` block."""
+        start = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - start, 1)
+
+    def write(self, path: Path) -> None:
+        """Write `result.json`."""
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
 
 @contextlib.contextmanager
@@ -89,26 +116,6 @@ def _requests_answered(layout: Layout) -> float:
     families = text_string_to_metric_families(text)
     samples = (sample for family in families for sample in family.samples)
     return next(sample.value for sample in samples if sample.name == f"{ANSWERED}_total")
-
-
-def write_result(
-    path: Path,
-    *,
-    steps: Sequence[Step],
-    seconds: Mapping[str, float],
-    replicas: Mapping[str, int],
-    second_preview_changes: int,
-    leftovers: Sequence[str],
-) -> None:
-    """Write `result.json`."""
-    result = {
-        "steps": [asdict(step) for step in steps],
-        "seconds": dict(seconds),
-        "replicas": dict(replicas),
-        "second_preview_changes": second_preview_changes,
-        "leftovers": list(leftovers),
-    }
-    path.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import httpx
 import yaml
-from kubernetes import client
 
 from live.checks.cluster_reader import condition
 from live.cluster_client import Object
@@ -34,6 +33,7 @@ class _Wanted:
     """Everything that decides how the process runs; a change restarts the process."""
 
     pod_uid: str
+    namespace: str
     arguments: tuple[str, ...]
     configuration: str
     service_account: str
@@ -68,7 +68,7 @@ class AdapterAgent:
         pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
         pod = pods[-1] if pods else None
         wanted = self._wanted(pod) if pod else None
-        await self._run(wanted, pod)
+        await self._run(wanted)
         serving = wanted is not None and await self._serves(wanted)
         for other in pods:
             await self._report(other, serving and other is pod)
@@ -93,6 +93,7 @@ class AdapterAgent:
             return None
         return _Wanted(
             pod_uid=metadata["uid"],
+            namespace=metadata["namespace"],
             arguments=tuple(spec["containers"][0]["args"]),
             configuration=configurations[0],
             service_account=spec["serviceAccountName"],
@@ -100,18 +101,18 @@ class AdapterAgent:
             port=service["spec"]["ports"][0]["port"],
         )
 
-    async def _run(self, wanted: _Wanted | None, pod: Object | None) -> None:
+    async def _run(self, wanted: _Wanted | None) -> None:
         if wanted == self._running and (wanted is None or self._processes.running(self.process_name)):
             return
         if self._running is not None:
             await self._stop()
-        if wanted is None or pod is None or time.monotonic() < self._not_before:
+        if wanted is None or time.monotonic() < self._not_before:
             return
         self._not_before = time.monotonic() + _RESTART_SECONDS
         folder = self._layout.cloud / "adapter"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        await self._write_kubeconfig(folder, wanted, pod["metadata"]["namespace"])
+        await self._write_kubeconfig(folder, wanted)
         (folder / "config.yaml").write_text(vendor_configuration(wanted.configuration))
         credentials = folder / "kubeconfig"
         self._processes.start(
@@ -134,11 +135,11 @@ class AdapterAgent:
         await asyncio.to_thread(self._processes.stop, self.process_name)
         self._running = None
 
-    async def _write_kubeconfig(self, folder: Path, wanted: _Wanted, namespace: str) -> None:
+    async def _write_kubeconfig(self, folder: Path, wanted: _Wanted) -> None:
         answer = await asyncio.to_thread(
             self._cluster.core.create_namespaced_service_account_token,
             wanted.service_account,
-            namespace,
+            wanted.namespace,
             {"spec": {"audiences": [], "expirationSeconds": 86_400}},
         )
         authority = (self._layout.control_plane / "ca.crt").read_bytes()
@@ -160,14 +161,9 @@ class AdapterAgent:
             return
         body = {"status": {"conditions": [{"type": _SERVING_GATE, "status": status}]}}
         metadata = pod["metadata"]
-        try:
-            await asyncio.to_thread(
-                self._cluster.core.patch_namespaced_pod_status, metadata["name"], metadata["namespace"], body
-            )
-        except client.ApiException as error:
-            # The pod was deleted meanwhile; the next round sees that.
-            if error.status != 404:
-                raise
+        await asyncio.to_thread(
+            self._cluster.core.patch_namespaced_pod_status, metadata["name"], metadata["namespace"], body
+        )
 
 
 def vendor_configuration(configuration: str) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from typing import Any
 
 from aiohttp import web
-from kubernetes import client
 
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from live.cluster_client import Object
@@ -89,13 +87,9 @@ class LoadBalancers:
     async def _publish(self, service: Object, address: str) -> None:
         metadata = service["metadata"]
         status = {"status": {"loadBalancer": {"ingress": [{"ip": address}]}}}
-        with contextlib.suppress(client.ApiException):
-            await asyncio.to_thread(
-                self._cluster.core.patch_namespaced_service_status,
-                metadata["name"],
-                metadata["namespace"],
-                status,
-            )
+        await asyncio.to_thread(
+            self._cluster.core.patch_namespaced_service_status, metadata["name"], metadata["namespace"], status
+        )
 
     def _application(self, service: Object) -> web.Application:
         turn = itertools.count()

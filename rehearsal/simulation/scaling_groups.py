@@ -7,7 +7,6 @@ loses idle nodes, within its limits. ACK's autoscaler does the same in minutes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import time
 from collections.abc import Mapping, Sequence
@@ -124,8 +123,7 @@ class ScalingGroups:
         await asyncio.to_thread(self._cluster.core.create_node, node)
 
     async def _delete(self, node: Object) -> None:
-        with contextlib.suppress(client.ApiException):
-            await asyncio.to_thread(self._cluster.core.delete_node, node["metadata"]["name"])
+        await asyncio.to_thread(self._cluster.core.delete_node, node["metadata"]["name"])
 
 
 def _tolerations(pod: Object) -> list[client.V1Toleration]:

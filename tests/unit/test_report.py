@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from live.checks import Step
-from rehearsal.report import Sample, draw_timeline, write_result
+from rehearsal.report import Result, Sample, draw_timeline
 
 
 def sample(second: int, rate: float) -> Sample:
@@ -45,14 +45,13 @@ def test_a_rehearsal_that_ended_early_has_a_picture_too(tmp_path: Path) -> None:
 
 def test_the_result_has_the_promised_keys(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    write_result(
-        path,
+    result = Result(
         steps=[Step("a step", "this", "that", False)],
         seconds={"tools": 0.1},
         replicas={"start": 1, "peak": 2, "end": 1},
         second_preview_changes=0,
-        leftovers=[],
     )
+    result.write(path)
     assert json.loads(path.read_text()) == {
         "steps": [{"name": "a step", "expected": "this", "observed": "that", "ok": False}],
         "seconds": {"tools": 0.1},
