@@ -13,13 +13,20 @@ from pulumi import automation
 from commands.pulumi_cli import PulumiError, reasons, scratch
 from components.cluster import AckCluster, AckClusterArgs
 
+Answers = Mapping[str, pulumi.Output[Any]]
 
-def ask(program: Callable[[], None]) -> None:
-    """Preview a program in this process; it hands on what it learns itself, from an `apply`.
+
+def ask(program: Callable[[], Answers]) -> dict[str, Any]:
+    """Preview a program in this process, and return the values of the answers that it returns.
 
     Raises:
         PulumiError: the program failed, or the engine can't run it.
     """
+    values: dict[str, Any] = {}
+
+    def ask_all() -> None:
+        pulumi.Output.all(**program()).apply(values.update)
+
     with scratch() as folder:
         backend = folder / "backend"
         backend.mkdir()
@@ -30,37 +37,31 @@ def ask(program: Callable[[], None]) -> None:
         }
         options = automation.LocalWorkspaceOptions(work_dir=str(folder), env_vars=variables)
         try:
-            stack = automation.create_stack("question", "question", program, opts=options)
+            stack = automation.create_stack("question", "question", ask_all, opts=options)
             stack.preview(color="never")
         except automation.CommandError as error:
             raise PulumiError("\n".join(reasons(str(error)))) from None
+    return values
 
 
 def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
-    """Ask the account for a kubeconfig of a cluster, as the program does.
+    """Ask the account for a kubeconfig of a cluster, a secret, as the program does.
 
     Args:
         cluster_id: ID of the cluster.
         platform: the output `platform` of its stack.
 
-    Returns:
-        The content; a secret.
-
     Raises:
         PulumiError: the account has no such cluster or kubeconfig, or the engine can't run.
     """
-    got: list[str] = []
     args = AckClusterArgs(
         cluster_id=cluster_id,
         region=platform["region"],
         api_endpoint=platform.get("cluster", {}).get("apiEndpoint", "internet"),
     )
 
-    def program() -> None:
+    def program() -> Answers:
         account = pulumi.ResourceOptions(providers=[alicloud.Provider("account", region=platform["region"])])
-        AckCluster("cluster", args, account).kubeconfig.apply(got.append)
+        return {"kubeconfig": AckCluster("cluster", args, account).kubeconfig}
 
-    ask(program)
-    if not got:
-        raise PulumiError("the account was asked for a kubeconfig and gave none.")
-    return got[0]
+    return str(ask(program)["kubeconfig"])

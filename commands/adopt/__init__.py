@@ -21,7 +21,7 @@ def adopt(stack: str, write: bool) -> None:
     would change, and writes the files for `pulumi import`. Changes nothing in the account or in the cluster.
     """
     from autoscaling.settings import SettingsError
-    from commands.adopt.adoption import Files, adopt_live
+    from commands.adopt.adoption import adopt_live
     from commands.adopt.proposal import AdoptionError
     from commands.pulumi_cli import PulumiError
     from rehearsal.command import sigterm_as_ctrl_c
@@ -29,4 +29,4 @@ def adopt(stack: str, write: bool) -> None:
     # The Automation API's threads stay silent on Ctrl-C.
     sigterm_as_ctrl_c()
     with explained(AdoptionError, PulumiError, SettingsError):
-        adopt_live(stack, Files.of(stack), write=write)
+        adopt_live(stack, write=write)

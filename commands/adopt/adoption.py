@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaling.settings import Settings, SettingsError
@@ -16,38 +14,19 @@ from autoscaling.settings.stack_file import check_file
 from commands import CHECKOUT
 from commands.adopt.account import look_at_account
 from commands.adopt.effects import effects
-from commands.adopt.import_files import Thing, import_files, which
+from commands.adopt.import_files import import_files, which
 from commands.adopt.inventory import Inventory, take_inventory
-from commands.adopt.live_objects import ObjectFinder
+from commands.adopt.live_objects import as_served, look
 from commands.adopt.plan import Plan, owned, preview
 from commands.adopt.proposal import AdoptionError, different, with_settings
 from commands.command_line import stack_file
-from live.cluster_client import UnreachableError, connected
+from live.cluster_client import ClusterClient, UnreachableError, connected
 
 _COMPONENTS, _RESOURCES = "components.json", "resources.json"
 _EXTRA_RULES = "metricsAdapter.extraRules"
 
 
-@dataclass(frozen=True)
-class Files:
-    """A stack's settings file, and the folder for what adopts something."""
-
-    settings: Path
-    output: Path
-
-    @classmethod
-    def of(cls, stack: str) -> Files:
-        """The files of a stack."""
-        settings = stack_file(stack)
-        return cls(settings, CHECKOUT / "build" / "adopt" / settings.name.split(".", 1)[1].removesuffix(".yaml"))
-
-    @property
-    def draft(self) -> Path:
-        """The settings file as it must become."""
-        return self.output / self.settings.name
-
-
-def adopt_live(stack: str, files: Files, *, write: bool) -> None:
+def adopt_live(stack: str, *, write: bool) -> None:
     """Print what was found and what to do next, and write the files for it.
 
     Raises:
@@ -55,35 +34,37 @@ def adopt_live(stack: str, files: Files, *, write: bool) -> None:
         PulumiError: pulumi is missing, or the account can't be asked.
         SettingsError: the settings file can't be used.
     """
+    path = stack_file(stack)
+    draft = CHECKOUT / "build" / "adopt" / path.name.split(".", 1)[1].removesuffix(".yaml") / path.name
     # Files of an earlier run must not be imported.
-    shutil.rmtree(files.output, ignore_errors=True)
-    settings = _settings(files.settings)
+    shutil.rmtree(draft.parent, ignore_errors=True)
+    settings = _settings(path)
     have = owned(stack)
     account = look_at_account(settings)
     try:
         with connected(account.kubeconfig) as client:
-            finder = ObjectFinder(client)
-            inventory = take_inventory(settings, account, finder.look(settings), have)
+            inventory = take_inventory(settings, account, look(client, settings), have)
             print(*inventory.lines(), sep="\n")
             _require_something(inventory)
-            before = files.settings.read_text("utf-8-sig")
+            before = path.read_text("utf-8-sig")
             after = with_settings(before, different(inventory.proposal.settings, settings))
             if not inventory.things and before == after:
                 print("", "The stack already has all that was found.", sep="\n")
                 return
-            files.output.mkdir(parents=True)
-            files.draft.write_text(after, encoding="utf-8")
+            draft.parent.mkdir(parents=True)
+            draft.write_text(after, encoding="utf-8")
             if before != after:
-                heading = f"The settings that keep it, {_shown(files.draft)}:"
-                print("", heading, *_difference(files, before, after), sep="\n")
-            _check(files, inventory)
-            imports = _imports(stack, files, inventory, finder) if inventory.things else []
+                names = path.name, _shown(draft)
+                difference = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=2)
+                print("", f"The settings that keep it, {_shown(draft)}:", *difference, sep="\n")
+            _check(draft, inventory)
+            imports = _imports(stack, draft, inventory, client) if inventory.things else []
     except UnreachableError as error:
         raise AdoptionError(f"The cluster {error}.") from None
-    if write and before != after:
-        _replace(files.settings, after)
+    if write:
+        shutil.copyfile(draft, path)
     written = write or before == after
-    print("", "Next:", *_next(files, imports, stack, written=written), sep="\n")
+    print("", "Next:", *_next(draft, imports, stack, written=written), sep="\n")
 
 
 def _settings(path: Path) -> Settings:
@@ -105,28 +86,39 @@ def _require_something(inventory: Inventory) -> None:
         raise AdoptionError("\n".join(["", "Cannot be adopted as it is:", *inventory.proposal.problems]))
 
 
-def _imports(stack: str, files: Files, inventory: Inventory, finder: ObjectFinder) -> list[str]:
-    """Print what `pulumi up` would change, and write the import files; returns their names."""
-    plan = preview(stack, files.draft)
+def _imports(stack: str, draft: Path, inventory: Inventory, client: ClusterClient) -> list[Path]:
+    """Print what `pulumi up` would change, and write the import files."""
+    plan = preview(stack, draft)
     _refuse_losses(plan)
-    notes = [*inventory.proposal.notes, *_effects(plan, inventory.things, finder)]
+    notes = inventory.proposal.notes
+    for step in plan.steps.values():
+        thing = inventory.things.get(which(step))
+        if thing and isinstance(thing.live, Mapping):
+            notes += effects(thing.live, as_served(client, step.inputs))
     if notes:
         print("", "What `pulumi up` would change:", *notes, sep="\n")
-    return _write_imports(files.output, plan, inventory.things)
+    written = []
+    for name, content in zip((_COMPONENTS, _RESOURCES), import_files(plan, inventory.things), strict=True):
+        if content:
+            path = draft.with_name(name)
+            # One of them has the kubeconfig, encrypted as in the state.
+            path.touch(0o600)
+            path.write_text(json.dumps(content, indent=2), encoding="utf-8")
+            written.append(path)
+    return written
 
 
-def _check(files: Files, inventory: Inventory) -> None:
+def _check(draft: Path, inventory: Inventory) -> None:
     try:
-        check_file(files.draft)
+        check_file(draft)
     except SettingsError as error:
         # Each begins with the file's name, which is the name of the user's own file too.
-        faults = [f"{_shown(files.output)}/{fault}" for fault in error.faults]
-        raise AdoptionError(
-            "\n".join(["", "These settings can't be used:", *faults, *_ways_out(faults, files, inventory)])
-        ) from None
+        faults = [f"{_shown(draft.parent)}/{fault}" for fault in error.faults]
+        ways_out = _ways_out(faults, draft.name, inventory)
+        raise AdoptionError("\n".join(["", "These settings can't be used:", *faults, *ways_out])) from None
 
 
-def _ways_out(faults: Sequence[str], files: Files, inventory: Inventory) -> Iterator[str]:
+def _ways_out(faults: Sequence[str], settings: str, inventory: Inventory) -> Iterator[str]:
     of_rules = [fault for fault in faults if _EXTRA_RULES in fault]
     if of_rules:
         yield (
@@ -137,7 +129,7 @@ def _ways_out(faults: Sequence[str], files: Files, inventory: Inventory) -> Iter
         hpas = [name for kind, *name in inventory.things if kind == "HorizontalPodAutoscaler"]
         command = ", such as `kubectl edit hpa -n {} {}`".format(*hpas[0]) if hpas else ""
         yield (
-            f"The lines with a + are the live values, which replace those in {files.settings.name}: change them where "
+            f"The lines with a + are the live values, which replace those in {settings}: change them where "
             f"they are (the pool in the ACK console, Deployment, Service and HPA by kubectl{command}), and run "
             "`./ackgpu adopt` again."
         )
@@ -152,46 +144,16 @@ def _refuse_losses(plan: Plan) -> None:
         )
 
 
-def _effects(plan: Plan, things: Mapping[tuple[str, ...], Thing], finder: ObjectFinder) -> Iterator[str]:
-    for step in plan.steps.values():
-        thing = things.get(which(step))
-        if thing and isinstance(thing.live, Mapping):
-            yield from effects(thing.live, finder.as_served(step.inputs))
-
-
-def _difference(files: Files, before: str, after: str) -> Iterator[str]:
-    names = files.settings.name, _shown(files.draft)
-    return difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=2)
-
-
-def _write_imports(output: Path, plan: Plan, things: Mapping[tuple[str, ...], Thing]) -> list[str]:
-    written = []
-    for name, content in zip((_COMPONENTS, _RESOURCES), import_files(plan, things), strict=True):
-        if content:
-            # One of them has the kubeconfig, encrypted as in the state.
-            descriptor = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(content, file, indent=2)
-            written.append(name)
-    return written
-
-
-def _next(files: Files, names: Sequence[str], stack: str, *, written: bool) -> Iterator[str]:
+def _next(draft: Path, imports: Sequence[Path], stack: str, *, written: bool) -> Iterator[str]:
     if Path.cwd() != CHECKOUT:
         yield f"  cd {shlex.quote(str(CHECKOUT))}"
     # Import first: with these settings alone `up` would make a second node pool of the same name.
-    for name in names:
-        yield f"  pulumi import --stack {stack} --file {_shown(files.output / name)} --generate-code=false"
+    for path in imports:
+        yield f"  pulumi import --stack {stack} --file {_shown(path)} --generate-code=false"
     if not written:
-        yield f"  cp {_shown(files.draft)} {files.settings.name}"
+        yield f"  cp {_shown(draft)} {draft.name}"
     yield f"  pulumi preview --stack {stack}"
     yield f"  pulumi up --stack {stack}"
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(f"{path.name}.new")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
 
 
 def _shown(path: Path) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autoscaling.hpa.behavior import in_full
-from commands.adopt.live_objects import Object
+from commands.adopt.live_objects import named
+from live.cluster_client import Object
 
 _KUBECTL = ("kubectl", "before-first-apply")
 """Field managers whose fields the Kubernetes provider takes over; it removes those that the program does not set."""
@@ -21,8 +22,6 @@ _IGNORED = {
 }
 """Fields whose changes are not reported, by kind."""
 
-_SHORT = {"HorizontalPodAutoscaler": "HPA"}
-
 Change = tuple[str, Any, Any]
 """Path, live value, wanted value."""
 
@@ -34,8 +33,7 @@ def effects(live: Object, wanted: Object) -> Iterator[str]:
         live: the live object.
         wanted: the program's inputs as the API server would store them.
     """
-    kind = live["kind"]
-    what = f"{_SHORT.get(kind, kind)} {live['metadata']['namespace']}/{live['metadata']['name']}"
+    kind, what = live["kind"], named(live)
     if kind == "Deployment":
         pods = list(_changes(live["spec"]["template"], wanted["spec"]["template"], ("spec", "template")))
         if pods:

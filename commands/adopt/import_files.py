@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoscaling.metrics.adapter_values import at
-from commands.adopt.live_objects import Object
 from commands.adopt.plan import Plan, Step
+from live.cluster_client import Object
 from live.helm_release import HelmRelease
 
 NODE_POOL = "alicloud:cs/nodePool:NodePool"
@@ -30,10 +30,9 @@ _SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
 """Fields of a Service that Kubernetes fills in and the program does not set."""
 
-_PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
+_RELEASE_STATUS = ("name", "namespace", "status", "revision", "chart", "version")
 
-Found = Mapping[tuple[str, ...], "Thing"]
-"""The key is type or kind, and name."""
+_PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 
 @dataclass(frozen=True)
@@ -48,31 +47,30 @@ class Thing:
 
 def which(step: Step) -> tuple[str, ...]:
     """The key of a resource of the program among the things that were found."""
-    inputs = step.inputs
-    if step.type == NODE_POOL:
-        return NODE_POOL, inputs["nodePoolName"]
-    if step.type == RELEASE:
-        return RELEASE, inputs["namespace"], inputs["name"]
-    metadata = inputs.get("metadata") or {}
-    return str(inputs.get("kind")), metadata.get("namespace", ""), metadata.get("name", "")
+    if step.type in (NODE_POOL, RELEASE):
+        return (step.type,)
+    metadata = step.inputs.get("metadata") or {}
+    return str(step.inputs.get("kind")), metadata.get("namespace", ""), metadata.get("name", "")
 
 
-def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two files for what the stack does not have yet; each is empty if there is nothing to import."""
-    urns = plan.urns()
+def import_files(plan: Plan, found: Mapping[tuple[str, ...], Thing]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two files for what the stack does not have yet; each is empty if there is nothing to import.
+
+    Args:
+        plan: the preview.
+        found: by `which`.
+    """
     components = [entry for entry in plan.entries if entry.get("component")]
-    resources: list[dict[str, Any]] = []
+    providers = [entry for entry in plan.entries if entry["type"].startswith("pulumi:providers:")]
+    adopted: list[Mapping[str, Any]] = []
     for entry in plan.entries:
-        step = plan.steps[urns[entry["name"]]]
-        if entry.get("component"):
-            continue
-        if entry["type"].startswith("pulumi:providers:"):
-            resources.append(dict(entry))
-        elif thing := found.get(which(step)):
-            resources.append({**entry, "id": thing.identity, **_described(step, thing)})
-    if all(resource["type"].startswith("pulumi:providers:") for resource in resources):
+        step = plan.steps[plan.urn(entry)]
+        if thing := found.get(which(step)):
+            adopted.append({**entry, "id": thing.identity, **_described(step, thing)})
+    if not adopted:
         return {}, {}
-    table = {**plan.names, **{entry["name"]: urns[entry["name"]] for entry in components}}
+    resources = [*providers, *adopted]
+    table = {**plan.names, **{entry["name"]: plan.urn(entry) for entry in components}}
     named = {resource[key] for resource in resources for key in ("parent", "provider") if key in resource}
     return (
         {"resources": components} if components else {},
@@ -83,14 +81,7 @@ def import_files(plan: Plan, found: Found) -> tuple[dict[str, Any], dict[str, An
 def _described(step: Step, thing: Thing) -> dict[str, Any]:
     if isinstance(thing.live, HelmRelease):
         inputs = {**step.inputs, "version": thing.live.version, "values": _without_secrets(thing.live.values)}
-        status = {
-            "name": thing.live.name,
-            "namespace": thing.live.namespace,
-            "status": thing.live.status,
-            "revision": thing.live.revision,
-            "chart": thing.live.chart,
-            "version": thing.live.version,
-        }
+        status = {key: getattr(thing.live, key) for key in _RELEASE_STATUS}
         outputs = {**inputs, "status": status, "__inputs": _secret(inputs)}
         return {"inputs": inputs, "outputs": outputs}
     if thing.live and thing.live["kind"] == "Service":

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
+from autoscaling.ack.instance_types import has_gpus
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX
 from commands.adopt.account import Account
 from commands.adopt.import_files import NODE_POOL, RELEASE, Thing
-from commands.adopt.live_objects import LiveObjects, Object, ServiceObjects
+from commands.adopt.live_objects import LiveObjects, ServiceObjects, named
 from commands.adopt.pool_settings import of_pool
 from commands.adopt.proposal import Proposal
 from commands.adopt.release_settings import of_release
 from commands.adopt.service_settings import of_service
+from live.cluster_client import Object
 from live.helm_release import HelmRelease
 
 _PROMETHEUS = ("alicloud:arms/prometheus:Prometheus", "alicloud:cs/kubernetesAddon:KubernetesAddon")
@@ -40,12 +42,28 @@ class Inventory:
         yield from (f"have     {name}: in the stack already" for name in self.owned)
         yield from (f"missing  {name}" for name in self.missing)
 
+    def add(self, name: str, *, exists: object, owned: bool, if_new: str = "", if_missing: str = "") -> bool:
+        """Add a line, and return whether the resource is live and the stack does not have it yet."""
+        if not exists:
+            self.missing.append(name + if_missing)
+        elif owned:
+            self.owned.append(name)
+        else:
+            self.found.append(name + if_new)
+        return bool(exists and not owned)
+
 
 def take_inventory(settings: Settings, account: Account, cluster: LiveObjects, owned: Owned) -> Inventory:
     """Look up what the settings name in the account, in the cluster and in the stack's state."""
     inventory = Inventory()
     _pool(inventory, settings, account, owned)
-    _prometheus(inventory, account, owned)
+    if inventory.add(
+        "Prometheus instance of the cluster",
+        exists=account.prometheus,
+        owned=any(type_ in _PROMETHEUS for type_, _ in owned),
+        if_new=", which is used and not imported",
+    ):
+        inventory.proposal.settings["prometheus", "managedBy"] = "existing"
     _release(inventory, settings, account, cluster.release, owned)
     for index, (service, objects) in enumerate(zip(settings.services, cluster.services, strict=True)):
         name = f"{service.namespace}/{service.object_name}"
@@ -73,50 +91,44 @@ def _missing_service(name: str, objects: ServiceObjects) -> str:
 
 
 def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Owned) -> None:
-    name = settings.gpu_node_pool.name
-    ids = [f"{account.cluster_id}:{pool.pool_id}" for pool in account.pools]
-    if not account.pools:
-        others = ", ".join(f"{other} ({', '.join(types)})" for other, types in account.other_gpu_pools.items())
-        hint = f": the cluster has {others}; set gpuNodePool.name to adopt one, or `up` creates another"
-        inventory.missing.append(f"node pool {name}{hint if others else ''}")
-    elif any((NODE_POOL, identity) in owned for identity in ids):
-        inventory.owned.append(f"node pool {name}")
-    elif len(account.pools) > 1:
-        inventory.found.append(f"node pools {name}: {', '.join(pool.pool_id for pool in account.pools)}")
-        inventory.proposal.problems.append(
-            f"The cluster has {len(account.pools)} node pools named {name}: rename the one to adopt in the ACK "
-            "console, and set gpuNodePool.name to its new name."
+    name, proposal = settings.gpu_node_pool.name, inventory.proposal
+    pools = {
+        f"{settings.cluster.id}:{pool.node_pool_id}": pool for pool in account.pools if pool.node_pool_name == name
+    }
+    others = ", ".join(
+        f"{pool.node_pool_name} ({', '.join(pool.instance_types)})"
+        for pool in account.pools
+        if any(has_gpus(type_) for type_ in pool.instance_types or [])
+    )
+    hint = f": the cluster has {others}; set gpuNodePool.name to adopt one, or `up` creates another"
+    ids = ", ".join(pool.node_pool_id for pool in pools.values())
+    if not inventory.add(
+        f"node pool {name}",
+        exists=pools,
+        owned=any((NODE_POOL, identity) in owned for identity in pools),
+        if_new=f" ({ids})",
+        if_missing=hint if others else "",
+    ):
+        return
+    if len(pools) > 1:
+        proposal.problems.append(
+            f"The cluster has {len(pools)} node pools named {name}: rename the one to adopt in the ACK console, and "
+            "set gpuNodePool.name to its new name."
         )
-    else:
-        [pool], [identity] = account.pools, ids
-        inventory.found.append(f"node pool {name} ({pool.pool_id})")
-        inventory.things[NODE_POOL, name] = Thing(identity)
-        inventory.proposal.add(of_pool(pool, account.vswitch_ids))
-
-
-def _prometheus(inventory: Inventory, account: Account, owned: Owned) -> None:
-    what = "Prometheus instance of the cluster"
-    if account.prometheus is None:
-        inventory.missing.append(what)
-    elif any(type_ in _PROMETHEUS for type_, _ in owned):
-        inventory.owned.append(what)
-    else:
-        inventory.found.append(f"{what}, which is used and not imported")
-        inventory.proposal.settings["prometheus", "managedBy"] = "existing"
+        return
+    [(identity, pool)] = pools.items()
+    inventory.things[NODE_POOL,] = Thing(identity)
+    proposal.add(of_pool(pool, account.vswitch_ids))
 
 
 def _release(
     inventory: Inventory, settings: Settings, account: Account, release: HelmRelease | None, owned: Owned
 ) -> None:
     identity = f"{ADAPTER_NAMESPACE}/{ADAPTER_NAME}"
-    what = f"release {identity}"
-    if release is None:
-        inventory.missing.append(what)
-    elif (RELEASE, identity) in owned:
-        inventory.owned.append(what)
-    else:
-        inventory.found.append(f"{what}, chart {release.version}, revision {release.revision}")
-        inventory.things[RELEASE, ADAPTER_NAMESPACE, ADAPTER_NAME] = Thing(identity, release)
+    version = f", chart {release.version}, revision {release.revision}" if release else ""
+    is_new = inventory.add(f"release {identity}", exists=release, owned=(RELEASE, identity) in owned, if_new=version)
+    if release and is_new:
+        inventory.things[RELEASE,] = Thing(identity, release)
         inventory.proposal.add(of_release(release, settings, account.prometheus))
 
 
@@ -127,10 +139,8 @@ def _new(inventory: Inventory, live: Object | None, name: str, owned: Owned) -> 
         return None
     kind, metadata = live["kind"], live["metadata"]
     identity = f"{metadata['namespace']}/{metadata['name']}"
-    what = f"{'HPA' if kind == 'HorizontalPodAutoscaler' else kind} {identity}"
-    if any(type_.endswith(f":{kind}") and id_ == identity for type_, id_ in owned):
-        inventory.owned.append(what)
+    is_owned = any(type_.endswith(f":{kind}") and id_ == identity for type_, id_ in owned)
+    if not inventory.add(named(live), exists=True, owned=is_owned):
         return None
-    inventory.found.append(what)
     inventory.things[kind, metadata["namespace"], metadata["name"]] = Thing(identity, live)
     return live

@@ -11,18 +11,8 @@ from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX, Service
 from commands.adopt.proposal import AdoptionError
 from live.adapter_release import newest_release
-from live.cluster_client import ClusterClient
+from live.cluster_client import ClusterClient, Object
 from live.helm_release import HelmRelease, HelmReleaseError
-
-Object = Mapping[str, Any]
-"""A Kubernetes object as the API server answers it."""
-
-_KINDS = {
-    "Deployment": "deployments",
-    "Service": "services",
-    "HorizontalPodAutoscaler": "horizontalpodautoscalers",
-    "PodDisruptionBudget": "poddisruptionbudgets",
-}
 
 
 @dataclass(frozen=True)
@@ -48,70 +38,73 @@ class LiveObjects:
     release: HelmRelease | None
 
 
-class ObjectFinder:
-    """Finds the objects of a stack in a cluster, and changes nothing in it.
+def look(client: ClusterClient, settings: Settings) -> LiveObjects:
+    """The objects that the settings name.
 
-    Each method raises `UnreachableError` where the cluster does not answer, and `AdoptionError` where it hides what
-    has to be known.
+    Raises:
+        AdoptionError: the cluster hides what has to be known.
+        UnreachableError: the cluster does not answer.
     """
-
-    def __init__(self, client: ClusterClient) -> None:
-        self._client = client
-
-    def look(self, settings: Settings) -> LiveObjects:
-        """The objects that the settings name."""
-        objects = LiveObjects([self._objects(service, settings) for service in settings.services], self._release())
-        if self._client.hidden:
-            raise AdoptionError(
-                f"the credential for the cluster may not list {self._client.hidden[0]}: use one of an administrator."
-            )
-        return objects
-
-    def as_served(self, wanted: Object) -> Object:
-        """A wanted object as the API server would store it, with its own defaults."""
-        metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
-        served = self._client.would_create(_path(wanted), {**wanted, "metadata": metadata})
-        if served is None:
-            raise AdoptionError(f"the credential for the cluster may not create a {wanted['kind']}.")
-        return served
-
-    def _objects(self, service: Service, settings: Settings) -> ServiceObjects:
-        name, namespace = service.object_name, service.namespace
-        version = f"autoscaling/{settings.cluster.autoscaling_api}"
-        autoscalers = self._list(version, "HorizontalPodAutoscaler", namespace)
-        services = self._list("v1", "Service", namespace)
-        budgets = self._list("policy/v1", "PodDisruptionBudget", namespace)
-        deployment = _named(self._list("apps/v1", "Deployment", namespace), name)
-        own = _named(services, f"{name}{SERVICE_SUFFIX}")
-        return ServiceObjects(
-            deployment,
-            own,
-            [hpa for hpa in autoscalers if _scales(hpa, name)],
-            [other for other in services if other is not own and _has_pods(other, deployment)],
-            [budget for budget in budgets if _has_pods(budget, deployment)],
+    services = [
+        _objects(client, service, f"autoscaling/{settings.cluster.autoscaling_api}") for service in settings.services
+    ]
+    try:
+        release = newest_release(client)
+    except HelmReleaseError as error:
+        raise AdoptionError(f"the release {ADAPTER_NAME} can't be read: {error}.") from None
+    if client.hidden:
+        raise AdoptionError(
+            f"the credential for the cluster may not list {client.hidden[0]}: use one of an administrator."
         )
+    return LiveObjects(services, None if release and release.status == "uninstalled" else release)
 
-    def _release(self) -> HelmRelease | None:
-        try:
-            found = newest_release(self._client)
-        except HelmReleaseError as error:
-            raise AdoptionError(f"the release {ADAPTER_NAME} can't be read: {error}.") from None
-        return None if found and found.status == "uninstalled" else found
 
-    def _list(self, version: str, kind: str, namespace: str) -> list[Object]:
+def as_served(client: ClusterClient, wanted: Object) -> Object:
+    """A wanted object as the API server would store it, with its own defaults.
+
+    Raises:
+        AdoptionError: the credential may not create one.
+        UnreachableError: the cluster does not answer.
+    """
+    metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
+    served = client.would_create(_path(wanted), {**wanted, "metadata": metadata})
+    if served is None:
+        raise AdoptionError(f"the credential for the cluster may not create a {wanted['kind']}.")
+    return served
+
+
+def named(live: Object) -> str:
+    """An object by its kind, namespace and name."""
+    kind = "HPA" if live["kind"] == "HorizontalPodAutoscaler" else live["kind"]
+    return f"{kind} {live['metadata']['namespace']}/{live['metadata']['name']}"
+
+
+def _objects(client: ClusterClient, service: Service, autoscaling: str) -> ServiceObjects:
+    def listed(version: str, kind: str) -> list[Object]:
         kinds = {"apiVersion": version, "kind": kind}
         # A list names the kind of its items once.
-        items = self._client.listed(_path({**kinds, "metadata": {"namespace": namespace}}))
+        items = client.listed(_path({**kinds, "metadata": {"namespace": service.namespace}}))
         return [{**kinds, **item} for item in items]
+
+    services, name = listed("v1", "Service"), service.object_name
+    deployment = _find(listed("apps/v1", "Deployment"), name)
+    own = _find(services, f"{name}{SERVICE_SUFFIX}")
+    return ServiceObjects(
+        deployment,
+        own,
+        [hpa for hpa in listed(autoscaling, "HorizontalPodAutoscaler") if _scales(hpa, name)],
+        [other for other in services if other is not own and _has_pods(other, deployment)],
+        [budget for budget in listed("policy/v1", "PodDisruptionBudget") if _has_pods(budget, deployment)],
+    )
 
 
 def _path(wanted: Object) -> str:
     version = wanted["apiVersion"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    return f"{group}/namespaces/{wanted['metadata']['namespace']}/{_KINDS[wanted['kind']]}"
+    return f"{group}/namespaces/{wanted['metadata']['namespace']}/{wanted['kind'].lower()}s"
 
 
-def _named(objects: Sequence[Object], name: str) -> Object | None:
+def _find(objects: Sequence[Object], name: str) -> Object | None:
     return next((item for item in objects if item["metadata"]["name"] == name), None)
 
 
@@ -123,7 +116,7 @@ def _has_pods(owner: Object, deployment: Object | None) -> bool:
     if owner["kind"] == "Service":
         # A Service without a selector has no pods; an empty LabelSelector selects all.
         selector = {"matchLabels": selector} if selector else None
-    return selects(selector, deployment["spec"]["template"]["metadata"]["labels"])
+    return _selects(selector, deployment["spec"]["template"]["metadata"]["labels"])
 
 
 def _scales(autoscaler: Object, deployment: str) -> bool:
@@ -131,7 +124,7 @@ def _scales(autoscaler: Object, deployment: str) -> bool:
     return bool(target["kind"] == "Deployment" and target["name"] == deployment)
 
 
-def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+def _selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Whether a LabelSelector selects pods with these labels: an empty one selects all, and None selects none.
 
     https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/label-selector/

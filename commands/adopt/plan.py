@@ -34,15 +34,10 @@ class Plan:
     names: Mapping[str, str]
     """URNs of what the entries name and the stack has."""
 
-    def urns(self) -> Mapping[str, str]:
-        """URN of each entry, by the name by which others refer to it."""
-        urns = dict(self.names)
-        root = next(urn for urn, step in self.steps.items() if step.type == "pulumi:pulumi:Stack")
-        stack = root.rpartition("::pulumi:pulumi:Stack::")[0]
-        for entry in self.entries:
-            above = urns[entry["parent"]].split("::")[2] + "$" if "parent" in entry else ""
-            urns[entry["name"]] = f"{stack}::{above}{entry['type']}::{entry.get('logicalName', entry['name'])}"
-        return urns
+    def urn(self, entry: Mapping[str, Any]) -> str:
+        """The URN of an entry."""
+        ends = [f"{before}{entry['type']}::{entry.get('logicalName', entry['name'])}" for before in ("::", "$")]
+        return next(urn for urn in self.steps if urn.endswith(tuple(ends)))
 
 
 def owned(stack: str) -> Collection[tuple[str, str]]:

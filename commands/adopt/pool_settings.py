@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
+from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
+
 from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL
-from commands.adopt.account import Pool
-from commands.adopt.proposal import REMOVED, Proposal
+from commands.adopt.proposal import Proposal, number
 
 _KEY = "gpuNodePool"
 
 
-def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Proposal:
+def of_pool(pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[str]) -> Proposal:
     """Propose the settings that keep a pool as it is.
 
     Args:
@@ -21,54 +21,49 @@ def of_pool(pool: Pool, own_vswitches: Sequence[str]) -> Proposal:
         own_vswitches: vSwitches of the cluster, which a pool gets by default.
     """
     proposal = Proposal()
-    category, size_gib = pool.disk
     values: dict[tuple[str, ...], Any] = {
         ("instanceTypes",): list(pool.instance_types),
-        ("systemDisk", "category"): category,
-        ("systemDisk", "sizeGiB"): size_gib,
-        ("taints",): [_taint(taint) for taint in pool.taints],
-        ("keyName",): pool.key_name or REMOVED,
+        ("systemDisk", "category"): pool.system_disk_category,
+        ("systemDisk", "sizeGiB"): int(pool.system_disk_size),
+        ("taints",): [
+            {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)} for taint in pool.taints or []
+        ],
+        ("keyName",): pool.key_name or None,
         ("spot",): _spot(pool),
         ("adopted",): True,
     }
     if sorted(pool.vswitch_ids) != sorted(own_vswitches):
         values["vswitchIds",] = list(pool.vswitch_ids)
-    if pool.limits:
-        low, high = pool.limits
-        values |= {("size",): REMOVED, ("autoscaling", "min"): low, ("autoscaling", "max"): high}
+    limits: Any = pool.scaling_config
+    if limits and limits.enable:
+        values |= {
+            ("size",): None,
+            ("autoscaling", "min"): int(limits.min_size or 0),
+            ("autoscaling", "max"): int(limits.max_size or 0),
+        }
     else:
-        values |= {("autoscaling",): REMOVED, ("size",): pool.size}
-    schedule = pool.labels.get(SCHEDULE_LABEL, CARD_MODES["exclusive"].schedule)
+        values |= {("autoscaling",): None, ("size",): int(pool.desired_size or 0)}
+    labels = {label.key: label.value for label in pool.labels or []}
+    schedule = labels.pop(SCHEDULE_LABEL, CARD_MODES["exclusive"].schedule)
     mode = next((name for name, mode in CARD_MODES.items() if mode.schedule == schedule), None)
     if mode is None:
         proposal.problems.append(
-            f"node pool {pool.name} has the label {SCHEDULE_LABEL}={schedule}, which is not a cardMode: "
+            f"node pool {pool.node_pool_name} has the label {SCHEDULE_LABEL}={schedule}, which is not a cardMode: "
             "set another gpuNodePool.name to create a pool of the stack's own."
         )
     else:
         values["cardMode",] = mode
     proposal.settings = {(_KEY, *key): value for key, value in values.items()}
-    lost = sorted(set(pool.labels) - {SCHEDULE_LABEL})
-    if lost:
+    if labels:
         proposal.notes.append(
-            f"node pool {pool.name} would lose its label{'s' if len(lost) > 1 else ''} {', '.join(lost)}: settings "
-            "can't keep labels."
+            f"node pool {pool.node_pool_name} would lose its label{'s' if len(labels) > 1 else ''} "
+            f"{', '.join(sorted(labels))}: settings can't keep labels."
         )
     return proposal
 
 
-def _taint(taint: Mapping[str, str]) -> dict[str, str]:
-    return {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
-
-
-def _spot(pool: Pool) -> Any:
-    if pool.spot_strategy == "NoSpot":
-        return REMOVED
-    if not pool.spot_limits:
-        return {}
-    return {"hourlyPriceLimits": {name: _number(price) for name, price in pool.spot_limits.items()}}
-
-
-def _number(text: str) -> int | float:
-    amount = Decimal(text)
-    return int(amount) if amount == amount.to_integral_value() else float(amount)
+def _spot(pool: GetKubernetesNodePoolsNodepoolResult) -> Any:
+    if (pool.spot_strategy or "NoSpot") == "NoSpot":
+        return None
+    limits = {limit.instance_type: number(limit.price_limit) for limit in pool.spot_price_limits or []}
+    return {"hourlyPriceLimits": limits} if limits else {}

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.util import load_yaml_guess_indent
 
+from autoscaling.quantity import parse_quantity
 from autoscaling.settings import Settings
 from autoscaling.settings.engine_config import PROJECT
 
@@ -27,19 +28,12 @@ class AdoptionError(Exception):
     """Why nothing can be adopted; one sentence a line."""
 
 
-class Removed:
-    """In place of a value: the setting is removed, because another one replaces it."""
-
-
-REMOVED = Removed()
-
-
 @dataclass
 class Proposal:
     """What adopting one live resource means, or all of them."""
 
     settings: dict[Key, Any] = field(default_factory=dict)
-    """What the settings file must say so that the resource stays as it is."""
+    """What the settings file must say so that the resource stays as it is; None: the setting is removed."""
     notes: list[str] = field(default_factory=list)
     """What `pulumi up` would change in it."""
     problems: list[str] = field(default_factory=list)
@@ -62,14 +56,16 @@ def may_be_secret(name: str) -> bool:
     )
 
 
+def number(text: str) -> int | float:
+    """A quantity as a number of YAML."""
+    amount = parse_quantity(text)
+    return int(amount) if amount == amount.to_integral_value() else float(amount)
+
+
 def different(proposed: Mapping[Key, Any], settings: Settings) -> dict[Key, Any]:
     """The proposed settings whose value is another now."""
     now = settings.model_dump(by_alias=True)
-    return {
-        key: value
-        for key, value in proposed.items()
-        if (_at(now, key) is not None if isinstance(value, Removed) else _filled(_at(now, key)) != _filled(value))
-    }
+    return {key: value for key, value in proposed.items() if _filled(_at(now, key)) != _filled(value)}
 
 
 def with_settings(text: str, settings: Mapping[Key, Any]) -> str:
@@ -85,6 +81,7 @@ def with_settings(text: str, settings: Mapping[Key, Any]) -> str:
     # The engine breaks no lines either.
     yaml.width = 1 << 16
     yaml.indent(mapping=2, sequence=sequence, offset=offset)
+    yaml.representer.sort_base_mapping_type_on_output = False
     document = yaml.load(text)
     for key, value in settings.items():
         _set(document["config"], (_full(document["config"], str(key[0])), *key[1:]), value)
@@ -119,19 +116,11 @@ def _set(parent: Any, key: Key, value: Any) -> None:
     first, *rest = key
     if rest:
         if isinstance(parent, CommentedMap) and parent.get(first) is None:
-            if isinstance(value, Removed):
+            if value is None:
                 return
             parent[first] = CommentedMap()
         _set(parent[first], tuple(rest), value)
-    elif isinstance(value, Removed):
+    elif value is None:
         parent.pop(first, None)
     else:
-        parent[first] = _commented(value)
-
-
-def _commented(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return CommentedMap({key: _commented(inner) for key, inner in value.items()})
-    if isinstance(value, list):
-        return CommentedSeq([_commented(inner) for inner in value])
-    return value
+        parent[first] = value

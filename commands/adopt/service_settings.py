@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.hpa.behavior import in_full
-from autoscaling.metrics.catalogue import catalogue
-from autoscaling.quantity import parse_quantity
+from autoscaling.metrics.catalogue import Aggregation, catalogue
 from autoscaling.settings.services import Service
-from commands.adopt.live_objects import Object, ServiceObjects
-from commands.adopt.proposal import Key, Proposal, may_be_secret
+from commands.adopt.live_objects import ServiceObjects, named
+from commands.adopt.proposal import Key, Proposal, may_be_secret, number
+from live.cluster_client import Object
 
 _MIG = "nvidia.com/mig-"
 
@@ -41,7 +41,7 @@ def of_service(service: Service, key: Key, found: ServiceObjects) -> Proposal:
 
 
 def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key, Any]:
-    spec, what = live["spec"], _named(live)
+    spec, what = live["spec"], named(live)
     if spec["selector"] != {"matchLabels": {"app": service.object_name}}:
         chosen = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
         proposal.problems.append(
@@ -67,8 +67,6 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
         )
     resources = container.get("resources") or {}
     ports = container.get("ports") or []
-    # The API server copies GPUs into the requests.
-    requests = {name: value for name, value in (resources.get("requests") or {}).items() if name in ("cpu", "memory")}
     values: dict[Key, Any] = {
         ("containerName",): container["name"],
         ("image",): container["image"],
@@ -78,8 +76,10 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
             source["secretRef"]["name"] for source in container.get("envFrom") or [] if "secretRef" in source
         ],
     }
-    for name, value in requests.items():
-        values[name,] = value
+    # The API server copies GPUs into the requests.
+    for name, value in (resources.get("requests") or {}).items():
+        if name in ("cpu", "memory"):
+            values[name,] = value
     values.update(_gpus(resources.get("limits") or {}))
     if ports:
         values["containerPort",] = ports[0]["containerPort"]
@@ -107,7 +107,7 @@ def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
 
 
 def _load_balancer(live: Object, proposal: Proposal) -> dict[Key, Any]:
-    spec, what = live["spec"], _named(live)
+    spec, what = live["spec"], named(live)
     if spec["type"] != "LoadBalancer":
         proposal.notes.append(
             f"{what} has type {spec['type']} and would become a LoadBalancer, with an address outside the cluster."
@@ -122,7 +122,7 @@ def _load_balancer(live: Object, proposal: Proposal) -> dict[Key, Any]:
     return {("port",): spec["ports"][0]["port"], ("loadBalancer",): address}
 
 
-def _autoscaler(service: Service, found: list[Object] | Any, proposal: Proposal) -> dict[Key, Any]:
+def _autoscaler(service: Service, found: Sequence[Object], proposal: Proposal) -> dict[Key, Any]:
     live = next((hpa for hpa in found if hpa["metadata"]["name"] == service.autoscaler_name), found[0])
     if len(found) > 1:
         names = ", ".join(sorted(hpa["metadata"]["name"] for hpa in found))
@@ -131,45 +131,36 @@ def _autoscaler(service: Service, found: list[Object] | Any, proposal: Proposal)
             "scale with two: delete all but one."
         )
     spec = live["spec"]
-    metrics = list(_metrics(spec))
-    others = [metric["type"] for metric in spec.get("metrics") or [] if _average(metric) is None]
+    others: list[str] = []
+    metrics = list(_metrics(spec, others))
     if others:
         proposal.notes.append(
-            f"{_named(live)} would no longer scale on its metrics of type {', '.join(others)}, which settings can't "
+            f"{named(live)} would no longer scale on its metrics of type {', '.join(others)}, which settings can't "
             "express."
         )
-    behavior = in_full(spec.get("behavior"))
-    return {
-        ("autoscaler", "name"): live["metadata"]["name"],
-        **({("autoscaler", "metrics"): metrics} if metrics else {}),
-        ("autoscaler", "minReplicas"): spec.get("minReplicas", 1),
-        ("autoscaler", "maxReplicas"): spec["maxReplicas"],
-        **{
-            ("autoscaler", side, key): rules[key]
-            for side, rules in behavior.items()
-            for key in ("stabilizationWindowSeconds", "policies")
-        },
+    values: dict[Key, Any] = {
+        ("name",): live["metadata"]["name"],
+        ("minReplicas",): spec.get("minReplicas", 1),
+        ("maxReplicas",): spec["maxReplicas"],
     }
+    if metrics:
+        values["metrics",] = metrics
+    for side, rules in in_full(spec.get("behavior")).items():
+        values[side, "stabilizationWindowSeconds"] = rules["stabilizationWindowSeconds"]
+        values[side, "policies"] = rules["policies"]
+    return {("autoscaler", *key): value for key, value in values.items()}
 
 
-def _average(metric: Mapping[str, Any]) -> str | None:
-    pods = metric.get("pods") or {}
-    # The form of v2beta1, then that of v2.
-    value = pods.get("targetAverageValue") or (pods.get("target") or {}).get("averageValue")
-    return None if value is None else str(value)
-
-
-def _metrics(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _metrics(spec: Mapping[str, Any], others: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the metrics as settings, and add the types of those that settings can't express to `others`."""
     for metric in spec.get("metrics") or []:
-        value = _average(metric)
-        if value is None:
-            continue
-        name = metric["pods"].get("metricName") or metric["pods"]["metric"]["name"]
-        amount = parse_quantity(str(value))
-        yield {
-            **_use(name),
-            "target": int(amount) if amount == amount.to_integral_value() else float(amount),
-        }
+        # The form of v2beta1, then that of v2.
+        pods = metric.get("pods") or {}
+        average = pods.get("targetAverageValue") or (pods.get("target") or {}).get("averageValue")
+        if average is None:
+            others.append(metric["type"])
+        else:
+            yield {**_use(pods.get("metricName") or pods["metric"]["name"]), "target": number(str(average))}
 
 
 def _use(exposed: str) -> dict[str, str]:
@@ -177,12 +168,7 @@ def _use(exposed: str) -> dict[str, str]:
     for metric in catalogue().metrics:
         if metric.exposed_as(None) == exposed:
             return {"name": metric.name}
-    for metric in catalogue().metrics:
-        for aggregation in ("avg", "sum", "max"):
+        for aggregation in get_args(Aggregation):
             if metric.exposed_as(aggregation) == exposed:
                 return {"name": metric.name, "aggregation": aggregation}
     return {"name": exposed}
-
-
-def _named(live: Object) -> str:
-    return f"{live['kind']} {live['metadata']['namespace']}/{live['metadata']['name']}"

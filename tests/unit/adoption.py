@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.settings import Settings
-from commands.adopt.account import Account, Pool
+from commands.adopt.account import Account
 from commands.adopt.import_files import RELEASE
 from commands.adopt.live_objects import LiveObjects, ServiceObjects
 from commands.adopt.plan import Plan, Step
@@ -47,21 +48,33 @@ def settings(**changes: Any) -> Settings:
     return Settings.model_validate(values)
 
 
-def pool(**changes: Any) -> Pool:
-    return Pool(
+def pool(
+    *,
+    limits: tuple[int, int] | None = (1, 10),
+    disk: tuple[str, int] = ("cloud_essd", 120),
+    labels: dict[str, str] | None = None,
+    spot_limits: dict[str, str] | None = None,
+    **changes: Any,
+) -> Any:
+    """A pool as the provider answers it."""
+    low, high = limits or (0, 0)
+    return SimpleNamespace(
         **{
-            "pool_id": "np1",
-            "name": "gpu",
+            "node_pool_id": "np1",
+            "node_pool_name": "gpu",
             "instance_types": ["ecs.gn6v-c8g1.2xlarge"],
             "vswitch_ids": OWN_VSWITCHES,
-            "size": 2,
-            "limits": (1, 10),
-            "disk": ("cloud_essd", 120),
-            "labels": {},
+            "desired_size": "2",
+            "scaling_config": SimpleNamespace(enable=limits is not None, min_size=low, max_size=high),
+            "system_disk_category": disk[0],
+            "system_disk_size": disk[1],
+            "labels": [SimpleNamespace(key=key, value=value) for key, value in (labels or {}).items()],
             "taints": [],
-            "key_name": None,
+            "key_name": "",
             "spot_strategy": "NoSpot",
-            "spot_limits": {},
+            "spot_price_limits": [
+                SimpleNamespace(instance_type=type_, price_limit=price) for type_, price in (spot_limits or {}).items()
+            ],
             **changes,
         }
     )
@@ -86,8 +99,8 @@ def manifests(**changes: Any) -> ServiceObjects:
 
 
 def account(**changes: Any) -> Account:
-    known = {"cluster_id": "c1", "kubeconfig": "", "vswitch_ids": OWN_VSWITCHES, "prometheus": URL, "pools": [pool()]}
-    return Account(**{**known, "other_gpu_pools": {}, **changes})
+    known = {"kubeconfig": "", "vswitch_ids": OWN_VSWITCHES, "prometheus": URL, "pools": [pool()]}
+    return Account(**{**known, **changes})
 
 
 def live_things() -> LiveObjects:

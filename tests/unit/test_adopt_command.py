@@ -13,7 +13,7 @@ import yaml
 from commands import command_line
 from commands.adopt import adoption
 from commands.adopt.import_files import NODE_POOL
-from commands.adopt.live_objects import LiveObjects, ObjectFinder, ServiceObjects
+from commands.adopt.live_objects import LiveObjects, ServiceObjects
 from commands.adopt.plan import Plan, Step, owned, preview
 from commands.adopt.proposal import AdoptionError
 from commands.pulumi_cli import PulumiError, answer_of
@@ -100,7 +100,7 @@ def test_a_problem_stops_before_anything_is_written(
     broken = manifests()
     assert broken.deployment
     broken.deployment["spec"]["selector"]["matchLabels"] = {"run": "bert"}
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: LiveObjects([broken], release()))
+    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([broken], release()))
     before = (checkout / "Pulumi.dev.yaml").read_text()
     assert command_line.run(["adopt", "--stack", "dev", "--write"]) == 1
     seen = capsys.readouterr()
@@ -115,7 +115,7 @@ def test_a_rule_that_the_program_can_not_keep_is_reported_with_what_to_do(
 ) -> None:
     loose = {**RULE, "seriesQuery": '{__name__=~"^queue_.*"}'}
     monkeypatch.setattr(
-        ObjectFinder, "look", lambda self, now: LiveObjects([manifests()], release([*GUIDES_RULES, loose]))
+        adoption, "look", lambda client, now: LiveObjects([manifests()], release([*GUIDES_RULES, loose]))
     )
     assert command_line.run(["adopt", "--stack", "dev"]) == 1
     told = capsys.readouterr().err
@@ -131,7 +131,7 @@ def test_live_values_that_do_not_fit_together_are_reported_with_where_to_change_
 ) -> None:
     small = account(kubeconfig=KUBECONFIG, pools=[pool(limits=(1, 6))])
     monkeypatch.setattr(adoption, "look_at_account", lambda now: small)
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: live_things())
+    monkeypatch.setattr(adoption, "look", lambda client, now: live_things())
     assert command_line.run(["adopt", "--stack", "dev", "--write"]) == 1
     seen = capsys.readouterr()
     draft = checkout / "build" / "adopt" / "dev" / "Pulumi.dev.yaml"
@@ -152,8 +152,8 @@ def test_live_values_that_do_not_fit_together_are_reported_with_where_to_change_
 def test_files_and_settings_are_written_and_the_next_commands_reported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: live_things())
-    monkeypatch.setattr(ObjectFinder, "as_served", lambda self, inputs: service_live())
+    monkeypatch.setattr(adoption, "look", lambda client, now: live_things())
+    monkeypatch.setattr(adoption, "as_served", lambda client, inputs: service_live())
     monkeypatch.setattr(adoption, "preview", lambda stack, settings: plan())
     before = (checkout / "Pulumi.dev.yaml").read_text()
     folder = checkout / "build" / "adopt" / "dev"
@@ -179,7 +179,7 @@ def test_the_next_commands_begin_with_the_folder_when_started_elsewhere(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: LiveObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
     monkeypatch.chdir("/")
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
     [first, *_] = capsys.readouterr().out.partition("Next:\n")[2].splitlines()
@@ -190,7 +190,7 @@ def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_i
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: LiveObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
     told = capsys.readouterr().out
     assert "+    managedBy: existing" in told
@@ -201,9 +201,9 @@ def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_i
 def test_what_is_in_the_stack_already_leaves_nothing_to_do(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "owned", lambda stack: {(NODE_POOL, "c1:np1")})
+    monkeypatch.setattr(adoption, "owned", lambda stack: {(NODE_POOL, ":np1")})
     monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, prometheus=None))
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: LiveObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
     assert capsys.readouterr().out.endswith("\nThe stack already has all that was found.\n")
     assert not (checkout / "build" / "adopt" / "dev").exists()
@@ -213,7 +213,7 @@ def test_what_is_in_the_stack_already_leaves_nothing_to_do(
 def test_a_plan_that_takes_something_from_the_stack_is_refused(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, op: str
 ) -> None:
-    monkeypatch.setattr(ObjectFinder, "look", lambda self, now: live_things())
+    monkeypatch.setattr(adoption, "look", lambda client, now: live_things())
     gone = {f"{STACK}::t::old-nodes": Step(op, "t", {})}
     monkeypatch.setattr(adoption, "preview", lambda stack, settings: Plan({**plan().steps, **gone}, [], {}))
     assert command_line.run(["adopt", "--stack", "dev"]) == 1

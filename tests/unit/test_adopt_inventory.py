@@ -12,7 +12,7 @@ from autoscaling.ack.versions import ADAPTER_NAME
 from commands.adopt.effects import effects
 from commands.adopt.import_files import NODE_POOL, RELEASE, Thing, import_files
 from commands.adopt.inventory import take_inventory
-from commands.adopt.live_objects import LiveObjects, ObjectFinder, ServiceObjects
+from commands.adopt.live_objects import LiveObjects, ServiceObjects, look
 from live.preflight import no_other_owners
 from tests.unit.adoption import (
     DOWN_BY_DEFAULT,
@@ -64,10 +64,14 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_what_is_there_in_the_place_of_a_missing_pool_or_service_is_named() -> None:
-    pools = {"gpu-v100": ["ecs.gn6v-c8g1.2xlarge"], "gpu-t4": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6i-c8g1.2xlarge"]}
+    pools = [
+        pool(node_pool_name="system", instance_types=["ecs.g7.xlarge"]),
+        pool(node_pool_name="gpu-v100"),
+        pool(node_pool_name="gpu-t4", instance_types=["ecs.gn6i-c4g1.xlarge", "ecs.gn6i-c8g1.2xlarge"]),
+    ]
     public = {"metadata": {"namespace": "default", "name": "bert-lb"}, "spec": {"type": "LoadBalancer"}}
     live = LiveObjects([manifests(service=None, other_services=[public])], release())
-    assert take_inventory(settings(), account(pools=[], other_gpu_pools=pools), live, ()).missing == [
+    assert take_inventory(settings(), account(pools=pools), live, ()).missing == [
         "node pool gpu: the cluster has gpu-v100 (ecs.gn6v-c8g1.2xlarge), gpu-t4 (ecs.gn6i-c4g1.xlarge, "
         "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to adopt one, or `up` creates another",
         "Service default/bert-svc: the pods have default/bert-lb (LoadBalancer); `up` creates this one too, with a "
@@ -96,19 +100,19 @@ def test_services_and_budgets_of_the_deployments_pods_are_found_by_their_selecto
         "deployments": [manifests().deployment],
     }
     client = mock.Mock(hidden=[], listed=lambda path: answers.get(path.rpartition("/")[2], []))
-    [found] = ObjectFinder(client).look(settings()).services
+    [found] = look(client, settings()).services
     assert found.service
     assert found.service["metadata"]["name"] == "bert-svc"
     assert [one["metadata"]["name"] for one in found.other_services] == ["bert-lb"]
     budgets = [one["metadata"]["name"] for one in found.disruption_budgets]
     assert budgets == ["equal", "all", "among", "labelled", "unlabelled"]
     answers["deployments"] = []
-    [without] = ObjectFinder(client).look(settings()).services
+    [without] = look(client, settings()).services
     assert (without.other_services, without.disruption_budgets) == ([], [])
 
 
 def test_two_pools_of_one_name_are_refused() -> None:
-    found = take_inventory(settings(), account(pools=[pool(), pool(pool_id="np2")]), live_things(), ())
+    found = take_inventory(settings(), account(pools=[pool(), pool(node_pool_id="np2")]), live_things(), ())
     assert "2 node pools named gpu" in found.proposal.problems[0]
 
 
@@ -245,7 +249,7 @@ def test_a_service_is_reported_without_its_address_in_the_cluster() -> None:
 
 def test_a_release_is_reported_with_its_values_and_without_its_secrets() -> None:
     live = release(prometheus={"prometheusHeader": [{"Authorization": "Basic hush"}]}, version="1.3.1")
-    _, resources = import_files(plan(), {(RELEASE, "kube-system", ADAPTER_NAME): Thing("kube-system/x", live)})
+    _, resources = import_files(plan(), {(RELEASE,): Thing("kube-system/x", live)})
     told = json.dumps(resources)
     assert "a-token" not in told
     assert "hush" not in told

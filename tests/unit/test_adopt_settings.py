@@ -13,10 +13,9 @@ from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.ack.versions import ADAPTER_CHART
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings import Settings
-from commands.adopt.account import Pool
 from commands.adopt.live_objects import ServiceObjects
 from commands.adopt.pool_settings import of_pool
-from commands.adopt.proposal import REMOVED, different, may_be_secret, with_settings
+from commands.adopt.proposal import different, may_be_secret, with_settings
 from commands.adopt.release_settings import of_release
 from commands.adopt.service_settings import of_service
 from live.helm_release import HelmRelease
@@ -37,7 +36,7 @@ from tests.unit.adoption import (
 # The pool
 
 
-def changed_pool(live: Pool, **now: Any) -> dict[str, Any]:
+def changed_pool(live: Any, **now: Any) -> dict[str, Any]:
     mine = settings(gpuNodePool={"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], **(now or {"autoscaling": {"max": 9}})})
     part = of_pool(live, OWN_VSWITCHES)
     assert not part.problems
@@ -50,12 +49,12 @@ def test_a_pool_as_in_the_settings_is_only_kept() -> None:
 
 def test_an_autoscaling_pool_takes_the_size_out_and_a_fixed_one_the_limits() -> None:
     assert changed_pool(pool(limits=(2, 4)), size=3) == {
-        "size": REMOVED,
+        "size": None,
         "autoscaling.min": 2,
         "autoscaling.max": 4,
         "adopted": True,
     }
-    assert changed_pool(pool(limits=None)) == {"autoscaling": REMOVED, "size": 2, "adopted": True}
+    assert changed_pool(pool(limits=None)) == {"autoscaling": None, "size": 2, "adopted": True}
 
 
 def test_what_the_pool_has_becomes_settings() -> None:
@@ -410,9 +409,9 @@ def test_settings_are_changed_in_place_and_all_else_stays_as_it_was_written() ->
     changed = with_settings(
         TEXT,
         {
-            ("gpuNodePool", "size"): REMOVED,
+            ("gpuNodePool", "size"): None,
             ("gpuNodePool", "autoscaling", "max"): 4,
-            ("gpuNodePool", "spot", "gone"): REMOVED,
+            ("gpuNodePool", "spot", "gone"): None,
             ("services", 0, "port"): 8080,
             ("services", 1, "autoscaler", "name"): "hpa",
             ("metricsAdapter", "extraRules"): [RULE],
