@@ -201,7 +201,7 @@ def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_i
 def test_what_is_in_the_stack_already_leaves_nothing_to_do(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "owned", lambda stack: {(NODE_POOL, ":np1")})
+    monkeypatch.setattr(adoption, "owned", lambda stack: {(NODE_POOL, "c7e1b2f0a4d94c6e8f3a5b9d0c2e4f681:np1")})
     monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, prometheus=None))
     monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
