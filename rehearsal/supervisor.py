@@ -24,7 +24,6 @@ from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane.intranet import intranet_endpoint
 from rehearsal.control_plane.start import start_control_plane
 from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
-from rehearsal.errors import RehearsalError
 from rehearsal.layout import PORTS, Layout
 from rehearsal.processes import Processes, require_free_ports, sweep
 from rehearsal.simulation import gpu_exporter, managed_prometheus
@@ -92,8 +91,6 @@ def _link_kubernetes_plugin(layout: Layout, tools: Path) -> None:
 
 async def _simulate(layout: Layout, tools: Path, processes: Processes, store: CloudStore, region: str) -> None:
     cluster = ClusterCopy(config.new_client_from_config(str(layout.own_kubeconfig)))
-    if not await asyncio.to_thread(cluster.wait_until_synced, 30):
-        raise RehearsalError(f"The API server does not list its objects: see {layout.logs}.")
     if store.read().cluster:
         await asyncio.to_thread(cluster.core.create_node, kwok_node(f"{region}.10.0.0.1", {}, dict(_SYSTEM_NODE)))
     servers = InferenceServers()

@@ -20,7 +20,6 @@ from rehearsal.alicloud.store import (
     Cloud,
     CloudCluster,
     CloudResource,
-    new_id,
     read_if_running,
 )
 from rehearsal.control_plane.kubeconfigs import renew_kubeconfig, temporary_kubeconfig
@@ -46,10 +45,6 @@ def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
     public = inputs.get("slbInternetEnabled", True)
     outputs: dict[str, Any] = {
         "vpcId": vpc_id,
-        "securityGroupId": new_id("sg"),
-        "natGatewayId": new_id("ngw") if inputs.get("newNatGateway", True) else "",
-        "slbInternet": layout.address if public else "",
-        "slbIntranet": layout.intranet_address,
         "connections": [_connections(layout, public)],
         "version": inputs.get("version") or cloud.kubernetes_version,
         "certificateAuthorities": [],
@@ -153,7 +148,6 @@ def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[
         "id": cluster.cluster_id,
         "clusterName": cluster.name,
         "kubeConfig": content,
-        "certificateAuthorities": [],
         "expiration": expiration,
     }
 
@@ -201,8 +195,6 @@ def _connections(layout: Layout, public: bool) -> dict[str, str]:
     return {
         "apiServerInternet": f"https://{layout.address}:{PORTS.api_server}" if public else "",
         "apiServerIntranet": f"https://{layout.intranet_address}:{PORTS.api_server}",
-        "masterPublicIp": layout.address if public else "",
-        "serviceDomain": "",
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
@@ -133,27 +133,19 @@ class CloudStore:
         """Return the current state.
 
         Raises:
-            RehearsalError: no cloud is up, or its file is damaged.
+            RehearsalError: no cloud is up.
         """
-        try:
-            return Cloud.model_validate_json(read_if_running(self._path))
-        except (UnicodeDecodeError, ValidationError):
-            raise RehearsalError(
-                f"{self._path} is damaged: start a new rehearsal cloud with `./ackgpu down; ./ackgpu up`."
-            ) from None
+        return Cloud.model_validate_json(read_if_running(self._path))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Cloud]:
         """Give the state to change, and write it when the block ends without an error.
 
         Raises:
-            RehearsalError: no cloud is up, or its file is damaged.
+            RehearsalError: no cloud is up.
         """
-        try:
-            lock = self._path.with_suffix(".lock").open("w")
-        except (FileNotFoundError, NotADirectoryError):
-            raise RehearsalError(NOT_RUNNING) from None
-        with lock:
+        read_if_running(self._path)
+        with self._path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             cloud = self.read()
             yield cloud

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rehearsal.alicloud import clusters, networks, node_pools, prometheus
-from rehearsal.alicloud.answers import Refused
+from rehearsal.alicloud import clusters, networks, node_pools
+from rehearsal.alicloud.answers import Refused, listing
 from rehearsal.alicloud.node_waiter import WaitForNodes
 from rehearsal.alicloud.store import (
     ADDON,
@@ -19,24 +19,32 @@ from rehearsal.alicloud.store import (
     Cloud,
     CloudResource,
     CloudStore,
+    read_if_running,
 )
 from rehearsal.layout import Layout
 
 COMPUTED: Mapping[str, Sequence[str]] = {
     NODE_POOL: ("nodePoolId", "scalingGroupId"),
     PROMETHEUS: (),
-    ADDON: ("canUpgrade", "nextVersion", "required"),
-    CLUSTER: (
-        *("vpcId", "securityGroupId", "natGatewayId", "slbInternet", "slbIntranet", "connections", "version"),
-        "certificateAuthorities",
-    ),
-    NETWORK: ("status", "routeTableId", "routerId"),
+    ADDON: (),
+    CLUSTER: ("vpcId", "connections", "version", "certificateAuthorities"),
+    NETWORK: ("status",),
     SWITCH: ("status",),
 }
 """Outputs that the servers set unless they are inputs, of each type that can be created."""
 
 REPORTED_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",)}
 """Inputs that the API reports even if nobody set them; the provider takes that for a change."""
+
+
+def _get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
+    cloud, instances = account.cloud, []
+    if cloud.prometheus() and cloud.cluster:
+        address = read_if_running(account.layout.prometheus_api_url) if arguments.get("enableDetails") else ""
+        identity = cloud.cluster.cluster_id
+        instances.append({"id": identity, "clusterId": identity, "httpApiIntraUrl": address})
+    return listing(arguments, "prometheis", instances)
+
 
 _QUERIES: Mapping[str, Callable[[Account, dict[str, Any]], dict[str, Any]]] = {
     "alicloud:cs/getClusters:getClusters": clusters.get_clusters,
@@ -45,7 +53,7 @@ _QUERIES: Mapping[str, Callable[[Account, dict[str, Any]], dict[str, Any]]] = {
     "alicloud:cs/getKubernetesNodePools:getKubernetesNodePools": node_pools.get_node_pools,
     "alicloud:vpc/getSwitches:getSwitches": networks.get_switches,
     "alicloud:vpc/getNetworks:getNetworks": networks.get_networks,
-    "alicloud:arms/getPrometheus:getPrometheus": prometheus.get_prometheus,
+    "alicloud:arms/getPrometheus:getPrometheus": _get_prometheus,
 }
 
 
@@ -151,8 +159,7 @@ def _new_resource(account: Account, token: str, inputs: dict[str, Any]) -> tuple
         return node_pools.new_node_pool(cluster_id, inputs)
     if token == ADDON:
         # The provider adopts an add-on that is already installed.
-        outputs = {"canUpgrade": False, "nextVersion": "", "required": False}
-        return f"{cluster_id}:{inputs['name']}", CloudResource(type=ADDON, inputs=inputs, outputs=outputs)
+        return f"{cluster_id}:{inputs['name']}", CloudResource(type=ADDON, inputs=inputs, outputs={})
     return cluster_id, CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})
 
 

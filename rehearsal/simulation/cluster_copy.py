@@ -23,11 +23,11 @@ class Informer:
     """
 
     def __init__(self, list_all: Callable[..., Any]) -> None:
-        """`list_all` is a list method of the Kubernetes client, such as `list_pod_for_all_namespaces`."""
+        """List the objects with a method of the Kubernetes client, such as `list_pod_for_all_namespaces`."""
         self._list_all = list_all
         self._lock = threading.Lock()
         self._objects: dict[str, Object] = {}
-        self._synced = threading.Event()
+        self._list()
         threading.Thread(target=self._run, name=list_all.__name__, daemon=True).start()
 
     def objects(self) -> list[Object]:
@@ -35,23 +35,21 @@ class Informer:
         with self._lock:
             return [self._objects[key] for key in sorted(self._objects)]
 
-    def wait_until_synced(self, timeout: float) -> bool:
-        """Wait for the first list, at most `timeout` seconds."""
-        return self._synced.wait(timeout)
-
     def _run(self) -> None:
         while True:
             # The API server ends watches now and then, and stops at the end of the rehearsal.
             with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
-                self._list_and_watch()
+                self._watch(self._list())
             time.sleep(0.2)
 
-    def _list_and_watch(self) -> None:
+    def _list(self) -> str:
         listed: Object = json.loads(self._list_all(_preload_content=False).data)
         with self._lock:
             self._objects = {_key(item): item for item in listed["items"]}
-        self._synced.set()
-        version = listed["metadata"]["resourceVersion"]
+        version: str = listed["metadata"]["resourceVersion"]
+        return version
+
+    def _watch(self, version: str) -> None:
         for event in watch.Watch(return_type="object").stream(
             self._list_all, resource_version=version, timeout_seconds=300
         ):
@@ -80,11 +78,6 @@ class ClusterCopy:
         self._services = Informer(self.core.list_service_for_all_namespaces)
         self._nodes = Informer(self.core.list_node)
         self._config_maps = Informer(self.core.list_config_map_for_all_namespaces)
-
-    def wait_until_synced(self, timeout: float) -> bool:
-        """Wait for the first list of each kind, at most `timeout` seconds each."""
-        informers = (self._pods, self._services, self._nodes, self._config_maps)
-        return all(informer.wait_until_synced(timeout) for informer in informers)
 
     @property
     def pods(self) -> list[Object]:

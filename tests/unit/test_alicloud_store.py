@@ -36,12 +36,6 @@ def test_a_cloud_that_is_not_running_is_named_with_the_way_to_start_it(tmp_path:
     assert (str(reading.value), str(writing.value)) == (sentence, sentence)
 
 
-def test_a_damaged_file_is_no_traceback(store: CloudStore, tmp_path: Path) -> None:
-    (tmp_path / "cloud.json").write_text('{"cluster": ')
-    with pytest.raises(RehearsalError, match="is damaged"):
-        store.read()
-
-
 def test_the_file_is_for_its_owner_only(store: CloudStore, tmp_path: Path) -> None:
     with store.transaction() as cloud:
         cloud.resources["np"] = pool(password="hidden")
