@@ -10,23 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import promql_parser as promql
 
 from autoscaling.metrics.exposed_name import NameFaultError, derived_name
 from autoscaling.metrics.extra_rules import ExtraRule
-from autoscaling.metrics.promql import (
-    QueryError,
-    UnreadableError,
-    is_vector,
-    labels,
-    nodes,
-    parse,
-    regex,
-    selectors,
-    series_name,
-)
+from autoscaling.metrics.promql import QueryError, is_vector, labels, nodes, parse, regex, selectors, series_name
 
 EXTRA_RULES = "metricsAdapter.extraRules"
 
@@ -89,18 +79,13 @@ def exposed_metrics(rules: Sequence[ExtraRule]) -> dict[str, tuple[str, ...]]:
 
 
 def _findings(rule: ExtraRule) -> Iterator[RuleFinding]:
-    braces = list(_helm_braces(rule))
-    if braces:
-        # What else is wrong follows from them.
-        yield from braces
-        return
     yield from _resources(rule)
     try:
         series = _series_of(rule)
     except QueryError as error:
         yield RuleFinding("seriesQuery", f"is {rule.series_query!r}: {error}")
         return
-    yield from _filters(rule, series)
+    yield from _filters(rule)
     try:
         derived_name(rule.name, series)
     except NameFaultError as error:
@@ -111,28 +96,6 @@ def _findings(rule: ExtraRule) -> Iterator[RuleFinding]:
         yield RuleFinding("metricsQuery", f"is {rule.metrics_query!r}: {error}")
 
 
-def _helm_braces(rule: ExtraRule) -> Iterator[RuleFinding]:
-    for key, text in _texts(rule.as_written()):
-        if "{{" in text or "}}" in text:
-            yield RuleFinding(
-                key,
-                f"is {text!r}, and doubled braces are Helm's, which may fill them in: write single braces, and "
-                f"placeholders as in {_QUERY_EXAMPLE}",
-            )
-
-
-def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _texts(name, key)
-            yield from _texts(inner, f"{key}.{name}" if key else name)
-    elif isinstance(value, Sequence):
-        for index, inner in enumerate(value):
-            yield from _texts(inner, f"{key}[{index}]")
-
-
 def _series_of(rule: ExtraRule) -> str:
     """The name of the one series that the rule selects.
 
@@ -141,8 +104,6 @@ def _series_of(rule: ExtraRule) -> str:
     """
     try:
         selector = parse(rule.series_query)
-    except UnreadableError:
-        raise
     except QueryError as error:
         raise QueryError(f"{error}, and the adapter then lists no metric of any rule") from None
     if not isinstance(selector, promql.VectorSelector) or selector.offset or selector.at:
@@ -189,18 +150,15 @@ def _is_label(name: str) -> bool:
     return re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
-def _filters(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
+def _filters(rule: ExtraRule) -> Iterator[RuleFinding]:
     for index, condition in enumerate(rule.series_filters):
-        key = f"seriesFilters[{index}]"
-        pattern, wanted = (condition.is_, True) if condition.is_ else (condition.is_not, False)
-        if not pattern or (condition.is_ and condition.is_not):
-            yield RuleFinding(key, "needs exactly one of is and isNot, with a regular expression")
-            continue
-        try:
-            if (regex(pattern).search(series) is not None) != wanted:
-                yield RuleFinding(key, f"leaves {series} out, so that no metric is made: remove it")
-        except QueryError as error:
-            yield RuleFinding(key, f"can't be used by the adapter, which would not start: {error}")
+        for pattern in condition.values():
+            try:
+                regex(pattern)
+            except QueryError as error:
+                yield RuleFinding(
+                    f"seriesFilters[{index}]", f"can't be used by the adapter, which would not start: {error}"
+                )
 
 
 def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:

@@ -26,15 +26,6 @@ class _Model(BaseModel):
     )
 
 
-class SeriesFilter(_Model):
-    """A further condition on the name of the series: exactly one of its keys."""
-
-    is_: Annotated[str | None, Field(alias="is")] = None
-    """A regular expression that must be found in it."""
-    is_not: str | None = None
-    """A regular expression that must not be found in it."""
-
-
 class ResourceOverride(_Model):
     """What a label holds the name of."""
 
@@ -68,8 +59,9 @@ class ExtraRule(_Model):
 
     series_query: str
     """The series, by its name and by label matchers, such as `my_queue_length{pod!=""}`."""
-    series_filters: list[SeriesFilter] = []
-    """For rules that are brought along; one that names its series needs none."""
+    series_filters: list[Annotated[dict[Literal["is", "isNot"], str], Field(min_length=1, max_length=1)]] = []
+    """Conditions on the name of the series, each with a regular expression: `is` or `isNot`. Only for rules that are
+    adopted; a rule that names its series needs none."""
     resources: RuleResources
     name: RuleName = RuleName()
     metrics_query: str

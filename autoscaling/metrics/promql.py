@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,24 +10,9 @@ from dataclasses import dataclass
 import promql_parser as promql
 import re2
 
-_EXPERIMENTAL = ("limitk", "limit_ratio")
-"""Aggregations that Prometheus has, and does not take unless it is told to."""
-
-
-_OPERATORS = re.compile(r"[-+*/%^(]|\b(?:and|or|unless)\b")
-_MOST_OPERATORS = 100
-"""The parser takes minutes for some hundreds, and thousands end the program."""
-
-_SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
-"""The one escape that RE2 has and Go's own implementation of it has not."""
-
 
 class QueryError(Exception):
-    """Prometheus refuses the query, or finds nothing by it, ever; the message says why."""
-
-
-class UnreadableError(QueryError):
-    """The query can't be read here, whatever Prometheus makes of it."""
+    """Prometheus refuses the query, or the query never finds a value; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -58,57 +43,25 @@ def parse(query: str) -> promql.Expr:
     """Parse a query as Prometheus does.
 
     Raises:
-        QueryError: it can't be parsed, or holds what a Prometheus refuses as it is installed.
+        QueryError: Prometheus refuses the query.
     """
-    if len(_OPERATORS.findall(query)) > _MOST_OPERATORS:
-        raise UnreadableError(f"it has more than {_MOST_OPERATORS} operators and parentheses, which are not checked")
-    if "`" in query and "\\" in query:
-        # Prometheus takes a backslash there as it is, and the parser for the begin of an escape sequence.
-        raise UnreadableError('a backslash between backticks is not read here: write "..." and double each backslash')
+    # The parser takes a backslash between backticks for an escape sequence, and Prometheus does not.
+    quoted = re.sub("`([^`]*)`", lambda text: json.dumps(text[1], ensure_ascii=False), query)
     try:
-        expression: promql.Expr = promql.parse(query)
-        for node in nodes(expression):
-            _check(node)
-        if any(isinstance(node, promql.NumberLiteral) and math.isinf(node.val) for node in nodes(expression)):
-            _check_infinity(query)
-    except (ValueError, QueryError) as error:
+        expression: promql.Expr = promql.parse(quoted)
+    except ValueError as error:
         raise QueryError(f"Prometheus refuses it ({error})") from None
+    if any(selector.matchers.or_matchers for selector in selectors(expression)):
+        raise QueryError("Prometheus refuses it (matchers are joined by a comma, never by or)")
     return expression
 
 
-def _check_infinity(query: str) -> None:
-    """Refuse an infinity that is not written as one."""
-    for number in re.findall(r"(?i)\b[0-9][0-9_]*(?:\.[0-9_]*)?e\+?[0-9]+\b", query):
-        if math.isinf(float(number)):
-            raise QueryError(f"{number} is too large a number")
-
-
-def _check(node: promql.Expr) -> None:
-    """Refuse what the parser takes and Prometheus does not."""
-    if isinstance(node, promql.Call) and node.func.experimental:
-        raise QueryError(f"{node.func.name} is experimental, and off by default")
-    if isinstance(node, promql.AggregateExpr) and str(node.op) in _EXPERIMENTAL:
-        raise QueryError(f"{node.op} is experimental, and off by default")
-    if isinstance(node, promql.BinaryExpr) and node.modifier:
-        fill = node.modifier.fill_values
-        if fill.lhs is not None or fill.rhs is not None:
-            raise QueryError("fill is experimental, and off by default")
-    if isinstance(node, promql.VectorSelector):
-        if node.matchers.or_matchers:
-            raise QueryError("matchers are joined by a comma, never by or")
-        for matcher in node.matchers.matchers:
-            if matcher.op in (promql.MatchOp.Re, promql.MatchOp.NotRe):
-                regex(matcher.value)
-
-
 def regex(pattern: str) -> re2.Pattern:
-    """Compile a regular expression in the dialect of Go, in which Prometheus and its adapter are written.
+    """Compile a regular expression in the dialect of Go, in which the adapter is written.
 
     Raises:
-        QueryError: the dialect has no such expression.
+        QueryError: it is not valid in that dialect.
     """
-    if _SINGLE_BYTE.search(pattern):
-        raise QueryError(f"{pattern} is no regular expression (invalid escape sequence: \\C)")
     options = re2.Options()
     options.log_errors = False
     try:
@@ -120,7 +73,7 @@ def regex(pattern: str) -> re2.Pattern:
 
 
 def nodes(expression: promql.Expr) -> list[promql.Expr]:
-    """Each part of an expression, from the outside in."""
+    """Return each part of an expression, from the outside in."""
     found: list[promql.Expr] = []
     # The parser takes any answer but False for "go on".
     promql.walk(expression, pre_visit=found.append)
@@ -128,22 +81,16 @@ def nodes(expression: promql.Expr) -> list[promql.Expr]:
 
 
 def selectors(expression: promql.Expr) -> Iterator[promql.VectorSelector]:
-    """Each selector of series in an expression."""
+    """Yield each selector of series in an expression."""
     return (node for node in nodes(expression) if isinstance(node, promql.VectorSelector))
 
 
 def series_name(selector: promql.VectorSelector) -> str | None:
-    """The one name that a selector selects, or None.
-
-    Raises:
-        QueryError: it selects two names, which no series has.
-    """
-    names = {
-        matcher.value for matcher in selector.matchers.matchers if (matcher.name, matcher.op) == ("__name__", _EQUAL)
-    }
-    if len(names) > 1:
-        raise QueryError(f"no series has the names {' and '.join(sorted(names))} at once")
-    return selector.name or next(iter(names), None)
+    """Return the one name that a selector selects, or None."""
+    names = (
+        matcher.value for matcher in selector.matchers.matchers if matcher.name == "__name__" and matcher.op == _EQUAL
+    )
+    return selector.name or next(names, None)
 
 
 def is_vector(expression: promql.Expr) -> bool:
@@ -178,9 +125,9 @@ def _of_aggregation(expression: promql.AggregateExpr) -> Labels:
     if modifier is None:
         return _NO_LABELS
     by = modifier.type == promql.AggModifierType.By
-    # `topk` leaves its series more labels, which tell nothing apart that these don't.
+    # `topk` keeps extra labels; they never distinguish series here.
     kept = inner.only(modifier.labels) if by else inner.without(modifier.labels)
-    # That of `count_values` is the label of the counted value.
+    # The parameter of `count_values` is the label of the counted value.
     return kept.and_also([expression.param.val]) if isinstance(expression.param, promql.StringLiteral) else kept
 
 
