@@ -1,8 +1,7 @@
-"""`python -m rehearsal --tools FOLDER`: the supervisor of a rehearsal cloud, until SIGTERM."""
+"""`python -m rehearsal TOOLS`: the supervisor of a rehearsal cloud, until SIGTERM."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import logging
 import os
@@ -17,9 +16,6 @@ from rehearsal.supervisor import serve
 
 def main() -> int:
     """Be the cloud of this checkout."""
-    parser = argparse.ArgumentParser(prog="python -m rehearsal")
-    parser.add_argument("--tools", type=Path, required=True)
-    arguments = parser.parse_args()
     layout = Layout()
     # Each line when it is written, into a pipe too.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -28,7 +24,7 @@ def main() -> int:
     os.environ.update(own_variables(layout))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    serve(layout, arguments.tools)
+    serve(layout, Path(sys.argv[1]))
     return 0
 
 

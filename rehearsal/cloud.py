@@ -94,7 +94,7 @@ def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[
     layout.ready_file.unlink(missing_ok=True)
     with _supervisor_log(layout).open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "rehearsal", "--tools", str(tools)],
+            [sys.executable, "-m", "rehearsal", str(tools)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-
-import tenacity
 
 from autoscaling.ack.node_labels import POOL_LABEL
 from live.checks.cluster_reader import condition
@@ -36,28 +35,27 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
     def wait(pool_id: str, count: int | None) -> None:
         fewest = count or 0
         autoscaling = any(pool.id == pool_id and pool.autoscaling for pool in node_pools(store.read()))
-        most = None if autoscaling else fewest
         try:
             client = connected(kubeconfig.read_text(encoding="utf-8"))
         except (OSError, UnreachableError):
             raise RehearsalError(NOT_RUNNING) from None
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_result(lambda counts: not _settled(counts, fewest, most))
-            | tenacity.retry_if_exception_type(UnreachableError),
-            stop=tenacity.stop_after_delay(seconds) | tenacity.stop_when_event_set(cancelled),
-            wait=tenacity.wait_fixed(_ROUND_SECONDS),
-            sleep=tenacity.sleep_using_event(cancelled),
+        deadline = time.monotonic() + seconds
+        with client:
+            while True:
+                try:
+                    nodes, ready = _count(client, pool_id)
+                    if ready >= fewest and (autoscaling or nodes <= fewest):
+                        return
+                    found = f"had {nodes} nodes, {ready} of them Ready,"
+                except UnreachableError:
+                    found = "could not be asked for its nodes, since the cluster did not answer,"
+                if cancelled.wait(_ROUND_SECONDS) or time.monotonic() > deadline:
+                    break
+        ended = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
+        raise RehearsalError(
+            f"Node pool {pool_id} {found} {ended}, and needs {'at least ' if autoscaling else ''}{fewest}: "
+            f"see `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
         )
-        try:
-            with client:
-                retrying(_count, client, pool_id)
-        except tenacity.RetryError as error:
-            least = "at least " if autoscaling else ""
-            ended = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
-            raise RehearsalError(
-                f"Node pool {pool_id} {_description(error.last_attempt)} {ended}, and needs {least}{fewest}: "
-                f"see `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
-            ) from None
 
     return wait
 
@@ -66,15 +64,3 @@ def _count(client: ClusterClient, pool_id: str) -> tuple[int, int]:
     """Count all nodes of the pool, and the Ready ones."""
     nodes = client.listed(f"/api/v1/nodes?labelSelector={POOL_LABEL}={pool_id}")
     return len(nodes), sum(condition(node, "Ready").get("status") == "True" for node in nodes)
-
-
-def _settled(counts: tuple[int, int], fewest: int, most: int | None) -> bool:
-    nodes, ready = counts
-    return ready >= fewest and (most is None or nodes <= most)
-
-
-def _description(last: tenacity.Future) -> str:
-    if last.failed:
-        return "could not be asked for its nodes, since the cluster did not answer,"
-    nodes, ready = last.result()
-    return f"had {nodes} nodes, {ready} of them Ready,"

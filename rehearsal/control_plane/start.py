@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 import trustme
 import yaml
-from tenacity import retry, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
 from rehearsal.control_plane.kubeconfigs import (
     ADMINISTRATORS,
@@ -51,7 +52,8 @@ def start_control_plane(
     _write_credentials(layout, folder)
     _start_etcd(layout, tools, processes, folder)
     _start_api_server(layout, tools, processes, folder)
-    _wait_for_api_server(layout, folder, processes)
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    _wait("kube-apiserver", processes, f"https://{layout.address}:{PORTS.api_server}/readyz", context)
     _start_controllers(layout, tools, processes, folder, controller_manager_flags)
     _start_prometheus(layout, tools, processes)
 
@@ -174,12 +176,7 @@ def _start_controllers(
     )
     processes.start(
         "kube-scheduler",
-        [
-            tools / "kube-scheduler",
-            *own("kube-scheduler"),
-            f"--secure-port={PORTS.scheduler}",
-            "--profiling=false",
-        ],
+        [tools / "kube-scheduler", *own("kube-scheduler"), f"--secure-port={PORTS.scheduler}", "--profiling=false"],
     )
     stages = folder / "stages.yaml"
     stages.write_text(_kwok_stages())
@@ -224,27 +221,15 @@ def _start_prometheus(layout: Layout, tools: Path, processes: Processes) -> None
             f"--web.listen-address={address}",
         ],
     )
-    _wait("Prometheus", processes, lambda: httpx.get(f"http://{address}/-/ready", trust_env=False).is_success)
+    _wait("Prometheus", processes, f"http://{address}/-/ready")
 
 
-def _wait_for_api_server(layout: Layout, folder: Path, processes: Processes) -> None:
-    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    with httpx.Client(verify=context, trust_env=False) as client:
-        url = f"https://{layout.address}:{PORTS.api_server}/readyz"
-        _wait("kube-apiserver", processes, lambda: client.get(url).is_success)
-
-
-def _wait(name: str, processes: Processes, ready: Callable[[], bool]) -> None:
-    def probe() -> bool:
+def _wait(name: str, processes: Processes, url: str, context: ssl.SSLContext | bool = False) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
         processes.check()
-        return ready()
-
-    def give_up(_: object) -> bool:
-        raise RehearsalError(f"{name} was not ready within {_START_SECONDS} s: see {processes.log_path(name.lower())}.")
-
-    retry(
-        retry=retry_if_result(lambda is_ready: not is_ready) | retry_if_exception_type(httpx.TransportError),
-        stop=stop_after_delay(_START_SECONDS),
-        wait=wait_fixed(0.1),
-        retry_error_callback=give_up,
-    )(probe)()
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(url, verify=context, trust_env=False).is_success:
+                return
+        time.sleep(0.1)
+    raise RehearsalError(f"{name} was not ready within {_START_SECONDS} s: see {processes.log_path(name.lower())}.")
