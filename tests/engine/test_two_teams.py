@@ -81,7 +81,7 @@ def checks(stack: automation.Stack, rehearsal: Rehearsal) -> list[str]:
 def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     rehearsal: Rehearsal, stacks: Stacks, shown: Shown
 ) -> None:
-    own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "prometheus", "metricsAdapter")}
+    own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "metricsAdapter")}
     platform = stacks.write("platform", **own, services=[])
     planted = Secret("chart value", (b"a-chart-value-that-is-encrypted",))
     platform.set_config(
