@@ -18,7 +18,7 @@ from bench.contender import Contender
 from bench.figures import FLAT, OURS, UNREGISTERED, comparison, in_turn, report, seconds, write_into
 from bench.projects import make_projects, with_services, write_settings
 from rehearsal.cloud import running_cloud
-from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
+from rehearsal.command import exit_code_of
 from rehearsal.layout import CHECKOUT, STACK, Layout
 from rehearsal.toolchain.build import ensure_tools
 
@@ -104,5 +104,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sigterm_as_ctrl_c()
     sys.exit(main(sys.argv[1:]))

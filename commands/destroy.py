@@ -16,15 +16,10 @@ def destroy(stack: str, yes: bool) -> int:
     As `pulumi destroy`, but refused while services of other stacks use this platform or the cluster is protected, and
     with a new credential for the cluster: the one that the last `up` left in the state may have expired.
     """
+    from commands.destroy_guard import require_destroyable
     from commands.pulumi_cli import PulumiError, require_pulumi, with_new_credential
 
     with explained(PulumiError):
         require_pulumi()
-    from commands.destroy_guard import RefusedError, require_destroyable
-    from rehearsal.command import sigterm_as_ctrl_c
-
-    # The Automation API's threads stay silent on Ctrl-C.
-    sigterm_as_ctrl_c()
-    with explained(PulumiError, RefusedError):
         require_destroyable(stack)
         return with_new_credential("destroy", stack, yes=yes)

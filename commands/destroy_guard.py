@@ -9,6 +9,7 @@ from pulumi import automation
 
 from commands import CHECKOUT
 from commands.account_query import current_kubeconfig
+from commands.command_line import CommandError
 from commands.pulumi_cli import PulumiError
 from live.adapter_release import hpas_of_all
 from live.cluster_client import Object, UnreachableError, connected
@@ -17,35 +18,31 @@ from live.platform_users import users_of
 _CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
 
 
-class RefusedError(Exception):
-    """Why the stack must not be destroyed."""
-
-
 def require_destroyable(name: str) -> None:
     """Refuse a stack that others use or that protects its cluster.
 
     Raises:
-        RefusedError: with the reason.
+        CommandError: with the reason.
     """
     try:
         stack = automation.select_stack(name, work_dir=str(CHECKOUT))
         require_no_users(stack)
         require_unprotected(stack)
     except automation.StackNotFoundError:
-        raise RefusedError(f"There is no stack {name}: see `pulumi stack ls`.") from None
+        raise CommandError(f"There is no stack {name}: see `pulumi stack ls`.") from None
     except automation.CommandError as error:
-        raise RefusedError(str(error).strip().splitlines()[-1]) from None
+        raise CommandError(str(error).strip().splitlines()[-1]) from None
 
 
 def require_unprotected(stack: automation.Stack) -> None:
     """Refuse a protected cluster with the setting that protects it; Pulumi's own message suggests to edit the state.
 
     Raises:
-        RefusedError: the stack has made a cluster and protects it.
+        CommandError: the stack has made a cluster and protects it.
     """
     deployment = stack.export_stack().deployment or {}
     if any(entry["type"] == _CLUSTER and entry.get("protect") for entry in deployment.get("resources") or ()):
-        raise RefusedError(
+        raise CommandError(
             "Nothing was destroyed: the cluster of this stack is protected. Set cluster.create.deletionProtection to "
             "false, run `pulumi up`, and then `./ackgpu destroy` again."
         )
@@ -55,7 +52,7 @@ def require_no_users(stack: automation.Stack) -> None:
     """Look at the stack's cluster with a new credential: the one in the state may have expired.
 
     Raises:
-        RefusedError: services of other stacks use the platform of this stack, or that could not be checked.
+        CommandError: services of other stacks use the platform of this stack, or that could not be checked.
     """
     outputs = {name: output.value for name, output in stack.outputs().items()}
     # A stack without a platform of its own, or one whose `up` never came so far.
@@ -67,12 +64,12 @@ def require_no_users(stack: automation.Stack) -> None:
         users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
     except (PulumiError, UnreachableError) as error:
         reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
-        raise RefusedError(
+        raise CommandError(
             f"Nothing was destroyed: could not check whether services of other stacks use this platform: {reason}. "
             "If none does, run `pulumi destroy`, which does not check."
         ) from None
     if users:
-        raise RefusedError(
+        raise CommandError(
             "\n".join(["Nothing was destroyed: this platform is in use. Destroy or move these first:", *users])
         )
 

@@ -62,25 +62,20 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
     require_pulumi()
     command = ["pulumi", "--cwd", str(CHECKOUT / "commands" / "access"), operation, "--run-program", "--stack", stack]
     received: list[int] = []
-    process: subprocess.Popen[bytes] | None = None
-
-    def interrupt(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        if process:
-            cancel(process)
-
-    def cancel(process: subprocess.Popen[bytes]) -> None:
-        # The terminal sends Ctrl-C to pulumi too; a second one would end it at once.
-        if received and signal.SIGINT not in received:
-            received.append(signal.SIGINT)
-            process.send_signal(signal.SIGINT)
-
-    with scratch() as folder, _handled(interrupt):
-        # Pulumi ends its operation in order; its temporary files are removed after that.
+    with scratch() as folder:
         process = subprocess.Popen([*command, *(["--yes"] if yes else [])], env={**os.environ, "TMPDIR": str(folder)})
-        # A signal that came before there was a process.
-        cancel(process)
+
+        def interrupt(number: int, _: FrameType | None) -> None:
+            # The terminal sends Ctrl-C to pulumi too; a second one would end it at once.
+            if number != signal.SIGINT and not received:
+                process.send_signal(signal.SIGINT)
+            received.append(number)
+
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        # Pulumi ends its operation in order; its temporary files are removed after that.
         code = process.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return INTERRUPTED if received else code if code >= 0 else 128 - code
 
 
@@ -96,13 +91,3 @@ def reasons(output: str) -> list[str]:
     lines = re.findall(r"error: (.+)", output)
     errors = [line.removeprefix("Exception calling application: ") for line in lines]
     return list(dict.fromkeys(errors)) or ["pulumi failed and gave no reason."]
-
-
-@contextmanager
-def _handled(handler: signal._HANDLER) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 @contextmanager
 def rehearsal_layout() -> Iterator[Layout]:
     """The layout of this checkout's rehearsal cloud, in a process whose environment points at that cloud only."""
-    from rehearsal.command import sigterm_as_ctrl_c
     from rehearsal.environment import own_variables
     from rehearsal.errors import RehearsalError
     from rehearsal.layout import Layout
 
     layout = Layout()
-    sigterm_as_ctrl_c()
     os.environ.update(own_variables(layout))
     with explained(RehearsalError):
         yield layout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -27,15 +28,14 @@ def verify(stack: str, load: bool) -> int:
     From the GPU exporter to the reading of each HPA. Takes its credential for the cluster from KUBECONFIG. Exit code:
     0 where all checks hold, 1 where one fails, 2 where they could not be made.
     """
-    from commands.live_stack import NoAccessError, stack_client, stack_outputs
     from commands.pulumi_cli import PulumiError
     from live.checks import OutputsError, print_step
     from live.cluster_client import UnreachableError
 
     hey, failed = _hey() if load else None, 0
-    with explained(PulumiError, NoAccessError, OutputsError, exit_code=2):
-        outputs = stack_outputs(stack)
-        client = stack_client(outputs)
+    with explained(PulumiError, OutputsError, exit_code=2):
+        outputs = _outputs(stack)
+    client = _client(outputs)
     try:
         for index, step in enumerate(_steps(outputs, client, hey), start=1):
             print_step(index, step)
@@ -51,6 +51,29 @@ def _hey() -> str:
     if hey is None:
         raise CommandError("hey is not on PATH, and --load needs it: github.com/rakyll/hey.", exit_code=2)
     return hey
+
+
+def _outputs(stack: str) -> StackOutputs:
+    from commands.pulumi_cli import answer_of, reasons
+    from live.checks import StackOutputs
+
+    result = answer_of("stack", "output", "--json", "--stack", stack)
+    if result.returncode:
+        reason = reasons(result.stderr)[0].rstrip(".")
+        raise CommandError(f"The outputs of stack {stack} can't be read: {reason}.", exit_code=2)
+    return StackOutputs.of(stack, json.loads(result.stdout))
+
+
+def _client(outputs: StackOutputs) -> ClusterClient:
+    """The stack's cluster with the credential in KUBECONFIG, at the endpoint that the stack uses."""
+    from live.cluster_client import UnreachableError, connected
+    from live.kubeconfig import read_kubeconfig
+
+    try:
+        return connected(read_kubeconfig(), outputs.api_server)
+    except UnreachableError as error:
+        sentence = f"The cluster {error}: set KUBECONFIG to a kubeconfig of the stack's cluster."
+        raise CommandError(sentence, exit_code=2) from None
 
 
 def _steps(outputs: StackOutputs, client: ClusterClient, hey: str | None) -> Iterator[Step]:

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
+from rehearsal.command import exit_code_of
 from rehearsal.environment import own_variables
 from rehearsal.layout import Layout
 from rehearsal.supervisor import serve
@@ -20,7 +20,6 @@ def main() -> int:
     # Each line when it is written, into a pipe too.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    sigterm_as_ctrl_c()
     os.environ.update(own_variables(layout))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)

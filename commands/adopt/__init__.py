@@ -24,9 +24,6 @@ def adopt(stack: str, write: bool) -> None:
     from commands.adopt.adoption import adopt_live
     from commands.adopt.proposal import AdoptionError
     from commands.pulumi_cli import PulumiError
-    from rehearsal.command import sigterm_as_ctrl_c
 
-    # The Automation API's threads stay silent on Ctrl-C.
-    sigterm_as_ctrl_c()
     with explained(AdoptionError, PulumiError, SettingsError):
         adopt_live(stack, write=write)

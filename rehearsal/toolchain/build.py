@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from rehearsal.command import exit_code_of, sigterm_as_ctrl_c
+from rehearsal.command import exit_code_of
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import cache_folder
 from rehearsal.toolchain.go import GoBuilder, require_go
@@ -147,8 +147,6 @@ def _duration(seconds: float) -> str:
 
 def main() -> int:
     """Build the tools and print their folder."""
-    # SIGTERM must end the compilers like Ctrl-C does.
-    sigterm_as_ctrl_c()
     print(ensure_tools())
     return 0
 

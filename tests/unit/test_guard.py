@@ -12,7 +12,7 @@ import pytest
 from pulumi import automation
 
 from commands import destroy_guard as guard
-from commands.command_line import run
+from commands.command_line import CommandError, run
 from commands.pulumi_cli import PulumiError
 from live.cluster_client import UnreachableError
 from live.platform_users import users_of
@@ -92,7 +92,7 @@ def guarded(
 
 
 def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(guard.RefusedError) as refused:
+    with pytest.raises(CommandError) as refused:
         guarded(monkeypatch, [hpa("a", "ackgpu/team-a"), hpa("b", "ackgpu/team-b"), hpa("own", "ackgpu/platform")])
     heading, *users = str(refused.value).splitlines()
     assert heading == "Nothing was destroyed: this platform is in use. Destroy or move these first:"
@@ -109,7 +109,7 @@ def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyP
 def test_refuses_when_users_of_the_platform_cannot_be_checked(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    with pytest.raises(guard.RefusedError, match=f"could not check .*{error.args[0][:20]}"):
+    with pytest.raises(CommandError, match=f"could not check .*{error.args[0][:20]}"):
         guarded(monkeypatch, error)
 
 
@@ -128,7 +128,7 @@ def test_a_platform_that_nobody_else_uses_may_go(monkeypatch: pytest.MonkeyPatch
     ("error", "told"),
     [
         (automation.StackNotFoundError(automation.CommandResult("", "", 1)), "There is no stack gone"),
-        (guard.RefusedError("in use"), "in use"),
+        (CommandError("in use"), "in use"),
     ],
 )
 def test_a_refusal_is_a_sentence_and_an_exit_code(
@@ -163,7 +163,7 @@ def test_a_protected_cluster_is_told_with_the_setting_that_protects_it(protect: 
     stack.export_stack.return_value = automation.Deployment(
         3, {"resources": [{"type": "pulumi:pulumi:Stack"}, cluster]}
     )
-    expected = pytest.raises(guard.RefusedError, match="deletionProtection to false") if refused else nullcontext()
+    expected = pytest.raises(CommandError, match="deletionProtection to false") if refused else nullcontext()
     with expected:
         guard.require_unprotected(stack)
 
