@@ -45,11 +45,7 @@ def ask(program: Callable[[], Answers]) -> dict[str, Any]:
 
 
 def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
-    """Ask the account for a kubeconfig of a cluster, a secret, as the program does.
-
-    Args:
-        cluster_id: ID of the cluster.
-        platform: the output `platform` of its stack.
+    """Ask the account for a kubeconfig, a secret, by the output `platform` of the cluster's stack.
 
     Raises:
         PulumiError: the account has no such cluster or kubeconfig, or the engine can't run.

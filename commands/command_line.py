@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 
 from commands import CHECKOUT
 
@@ -102,9 +101,8 @@ def stack_file(stack: str) -> Path:
     return CHECKOUT / f"Pulumi.{stack.rpartition('/')[2]}.yaml"
 
 
-def _stacks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    names = sorted(path.name.split(".")[1] for path in CHECKOUT.glob("Pulumi.*.yaml"))
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+def _stacks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return sorted(path.name.split(".")[1] for path in CHECKOUT.glob(f"Pulumi.{incomplete}*.yaml"))
 
 
 stack_option = click.option("--stack", required=True, metavar="NAME", help="Name of the stack.", shell_complete=_stacks)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pulumi import automation
 
+from autoscaling.settings.engine_config import PROJECT
 from commands import CHECKOUT
 from commands.account_query import current_kubeconfig
 from commands.command_line import CommandError
@@ -58,8 +59,7 @@ def require_no_users(stack: automation.Stack) -> None:
     # A stack without a platform of its own, or one whose `up` never came so far.
     if "platform" not in outputs or "clusterId" not in outputs:
         return
-    project = stack.workspace.project_settings().name
-    name = f"{project}/{stack.name.rpartition('/')[2]}"
+    name = f"{PROJECT}/{stack.name.rpartition('/')[2]}"
     try:
         users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
     except (PulumiError, UnreachableError) as error:

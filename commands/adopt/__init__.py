@@ -24,6 +24,7 @@ def adopt(stack: str, write: bool) -> None:
     from commands.adopt.adoption import adopt_live
     from commands.adopt.proposal import AdoptionError
     from commands.pulumi_cli import PulumiError
+    from live.helm_release import HelmReleaseError
 
-    with explained(AdoptionError, PulumiError, SettingsError):
+    with explained(AdoptionError, HelmReleaseError, PulumiError, SettingsError):
         adopt_live(stack, write=write)

@@ -31,6 +31,7 @@ def adopt_live(stack: str, *, write: bool) -> None:
 
     Raises:
         AdoptionError: nothing can be adopted; no import file was written.
+        HelmReleaseError: the adapter's release can't be read.
         PulumiError: pulumi is missing, or the account can't be asked.
         SettingsError: the settings file can't be used.
     """

@@ -27,12 +27,7 @@ Change = tuple[str, Any, Any]
 
 
 def effects(live: Object, wanted: Object) -> Iterator[str]:
-    """Describe each change that a preview does not make plain, one sentence each.
-
-    Args:
-        live: the live object.
-        wanted: the program's inputs as the API server would store them.
-    """
+    """Describe each change that a preview does not make plain, by the program's inputs as they would be stored."""
     kind, what = live["kind"], named(live)
     if kind == "Deployment":
         pods = list(_changes(live["spec"]["template"], wanted["spec"]["template"], ("spec", "template")))

@@ -54,12 +54,7 @@ def which(step: Step) -> tuple[str, ...]:
 
 
 def import_files(plan: Plan, found: Mapping[tuple[str, ...], Thing]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two files for what the stack does not have yet; each is empty if there is nothing to import.
-
-    Args:
-        plan: the preview.
-        found: by `which`.
-    """
+    """The two files for what was found, by `which`; each is empty if there is nothing to import."""
     components = [entry for entry in plan.entries if entry.get("component")]
     providers = [entry for entry in plan.entries if entry["type"].startswith("pulumi:providers:")]
     adopted: list[Mapping[str, Any]] = []

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX, Service
 from commands.adopt.proposal import AdoptionError
 from live.adapter_release import newest_release
 from live.cluster_client import ClusterClient, Object
-from live.helm_release import HelmRelease, HelmReleaseError
+from live.helm_release import HelmRelease
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,13 @@ def look(client: ClusterClient, settings: Settings) -> LiveObjects:
 
     Raises:
         AdoptionError: the cluster hides what has to be known.
+        HelmReleaseError: the adapter's release can't be read.
         UnreachableError: the cluster does not answer.
     """
     services = [
         _objects(client, service, f"autoscaling/{settings.cluster.autoscaling_api}") for service in settings.services
     ]
-    try:
-        release = newest_release(client)
-    except HelmReleaseError as error:
-        raise AdoptionError(f"the release {ADAPTER_NAME} can't be read: {error}.") from None
+    release = newest_release(client)
     if client.hidden:
         raise AdoptionError(
             f"the credential for the cluster may not list {client.hidden[0]}: use one of an administrator."

@@ -81,6 +81,7 @@ def preview(stack: str, settings: Path) -> Plan:
     steps = {
         step["urn"]: Step(step["op"], state["type"], state.get("inputs") or {})
         for step in answer["steps"]
-        if (state := step.get("newState"))
+        # A deletion has only the old state.
+        if (state := step.get("newState") or step.get("oldState"))
     }
     return Plan(steps, entries.get("resources") or [], entries.get("nameTable") or {})

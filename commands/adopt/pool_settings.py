@@ -14,12 +14,7 @@ _KEY = "gpuNodePool"
 
 
 def of_pool(pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[str]) -> Proposal:
-    """Propose the settings that keep a pool as it is.
-
-    Args:
-        pool: as the account has it.
-        own_vswitches: vSwitches of the cluster, which a pool gets by default.
-    """
+    """Propose the settings that keep a pool as it is; by default a pool gets the cluster's own vSwitches."""
     proposal = Proposal()
     values: dict[tuple[str, ...], Any] = {
         ("instanceTypes",): list(pool.instance_types),

@@ -69,12 +69,7 @@ def different(proposed: Mapping[Key, Any], settings: Settings) -> dict[Key, Any]
 
 
 def with_settings(text: str, settings: Mapping[Key, Any]) -> str:
-    """Change settings in a settings file; the rest stays as the user wrote it, with its comments.
-
-    Args:
-        text: a settings file that has passed the checks.
-        settings: each by where it stands, without the namespace of the project.
-    """
+    """Change settings in a settings file that has passed the checks; the rest stays as the user wrote it."""
     _, sequence, offset = load_yaml_guess_indent(text)
     yaml = YAML()
     yaml.preserve_quotes = True

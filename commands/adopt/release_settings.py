@@ -19,13 +19,7 @@ _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 
 def of_release(release: HelmRelease, settings: Settings, prometheus: str | None) -> Proposal:
-    """Propose the settings that keep a release as it is.
-
-    Args:
-        release: the newest revision.
-        settings: those of the stack.
-        prometheus: address of the cluster's own instance; a secret.
-    """
+    """Propose the settings that keep a release as it is; the address of the cluster's own Prometheus is a secret."""
     proposal = Proposal()
     if release.status != "deployed":
         proposal.problems.append(

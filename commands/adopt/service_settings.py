@@ -18,13 +18,7 @@ _MIG = "nvidia.com/mig-"
 
 
 def of_service(service: Service, key: Key, found: ServiceObjects) -> Proposal:
-    """Propose the settings of a service that keep its objects as they are.
-
-    Args:
-        service: from the settings.
-        key: where it stands in them.
-        found: its objects in the cluster.
-    """
+    """Propose the settings, under the service's key, that keep its objects in the cluster as they are."""
     proposal = Proposal()
     values: dict[Key, Any] = {}
     if found.deployment:

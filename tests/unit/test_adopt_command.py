@@ -251,6 +251,12 @@ def test_a_machine_without_pulumi_is_reported(tmp_path: Path, monkeypatch: pytes
         owned("dev")
 
 
+def test_a_preview_has_what_it_would_delete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"steps": [{"op": "delete", "urn": f"{STACK}::t::old", "oldState": {"type": "t"}}]}
+    fake_pulumi(tmp_path, monkeypatch, f"echo '{json.dumps(answer)}'")
+    assert preview("dev", tmp_path / "Pulumi.dev.yaml").steps == {f"{STACK}::t::old": Step("delete", "t", {})}
+
+
 def test_a_preview_that_fails_is_reported_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"steps": [], "diagnostics": [{"severity": "error", "message": "the cluster is gone "}]}
     fake_pulumi(tmp_path, monkeypatch, f"echo '{json.dumps(answer)}'; exit 1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -69,14 +69,9 @@ class Stack:
 
     known: dict[str, Any]
     name: str = "organization/ackgpu/platform"
-    workspace: Any = field(default_factory=lambda: Stack)
 
     def outputs(self) -> automation.OutputMap:
         return {name: automation.OutputValue(value, secret=False) for name, value in self.known.items()}
-
-    @staticmethod
-    def project_settings() -> automation.ProjectSettings:
-        return automation.ProjectSettings(name="ackgpu", runtime="python")
 
 
 def guarded(
