@@ -92,7 +92,7 @@ def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[
         print(f"ended {name}, left by an interrupted rehearsal", flush=True)
     layout.output.mkdir(parents=True, exist_ok=True)
     layout.ready_file.unlink(missing_ok=True)
-    with _supervisor_log(layout).open("wb") as log:
+    with layout.supervisor_log.open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "rehearsal", str(tools)],
             stdin=subprocess.DEVNULL,
@@ -105,18 +105,14 @@ def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[
         )
 
 
-def _supervisor_log(layout: Layout) -> Path:
-    return layout.output / "supervisor.log"
-
-
 def _wait_until_ready(layout: Layout, supervisor: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while not layout.ready_file.exists():
         if supervisor.poll() is not None:
-            lines = _supervisor_log(layout).read_text().strip().splitlines()
+            lines = layout.supervisor_log.read_text().strip().splitlines()
             raise RehearsalError(lines[-1] if lines else "The rehearsal cloud ended at its start.")
         if time.monotonic() > deadline:
             raise RehearsalError(
-                f"The rehearsal cloud was not ready within {_START_SECONDS} s: see {_supervisor_log(layout)}."
+                f"The rehearsal cloud was not ready within {_START_SECONDS} s: see {layout.supervisor_log}."
             )
         time.sleep(0.1)

@@ -13,6 +13,24 @@ PASSPHRASE = "rehearsal"
 """Encrypts the state of a cloud that exists for minutes on loopback; it is not a secret."""
 
 
+@dataclass(frozen=True)
+class Ports:
+    """Fixed ports on the cloud's own address."""
+
+    etcd: int = 2379
+    etcd_peer: int = 2380
+    api_server: int = 6443
+    controller_manager: int = 10257
+    scheduler: int = 10259
+    kwok: int = 10247
+    prometheus: int = 9091
+    managed_prometheus: int = 9090
+    gpu_exporter: int = 9400
+
+
+PORTS = Ports()
+
+
 class Layout:
     """Paths and addresses of the cloud of one checkout.
 
@@ -24,6 +42,7 @@ class Layout:
         self.checkout = checkout
         self.output = checkout / "build" / "rehearsal"
         """The folder that a rehearsal leaves: report, picture, logs."""
+        self.supervisor_log = self.output / "supervisor.log"
         self.logs = self.output / "logs"
         self.cloud = cloud = self.output / "cloud"
         """State of the running cloud; it is deleted when the cloud ends."""
@@ -31,6 +50,9 @@ class Layout:
         self.kubeconfig = cloud / "kubeconfig"
         self.control_plane = cloud / "control-plane"
         """Keys, certificates and data of etcd and Kubernetes."""
+        self.server_authority = self.control_plane / "ca.crt"
+        self.credentials_authority = self.control_plane / "credentials.pem"
+        """Certificate and key of the authority that signs the account's kubeconfigs."""
         self.client_authorities = self.control_plane / "client-ca.crt"
         """The authorities whose client certificates the API server accepts."""
         self.own_kubeconfig = self.control_plane / "rehearsal.kubeconfig"
@@ -51,30 +73,13 @@ class Layout:
         """CIDR of the cluster IPs of Services."""
         self.address = f"{self._network}.1"
         """Address of the control plane, Prometheus, the adapter and the exporter; the API server's public endpoint."""
+        self.api_server = f"https://{self.address}:{PORTS.api_server}"
         self.intranet_address = f"{self._network}.2"
         """The API server's address in the VPC."""
 
     def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
         """Address of the load balancer number `index`: 0..189, or 0..44 in the intranet."""
         return f"{self._network}.{(200 if intranet else 10) + index}"
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Fixed ports on the cloud's own address."""
-
-    etcd: int = 2379
-    etcd_peer: int = 2380
-    api_server: int = 6443
-    controller_manager: int = 10257
-    scheduler: int = 10259
-    kwok: int = 10247
-    prometheus: int = 9091
-    managed_prometheus: int = 9090
-    gpu_exporter: int = 9400
-
-
-PORTS = Ports()
 
 
 def cache_folder() -> Path:

@@ -121,10 +121,7 @@ def _requests_answered(layout: Layout) -> float:
 def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
     """Draw load, metric, replicas and nodes over one time axis, and shade the time under load.
 
-    Args:
-        path: of the PNG of 1200 x 900 pixels.
-        samples: at least one sample, in the order of time.
-        metric: name of the HPA's metric.
+    The picture is a PNG of 1200 x 900 pixels, of at least one sample.
     """
     # matplotlib keeps its list of fonts there, which it takes seconds to create.
     os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 
-from rehearsal.alicloud.store import NETWORK, SWITCH, CloudResource, CloudStore, InjectedFailure, new_id
+from rehearsal.alicloud.store import NETWORK, SWITCH, CloudResource, CloudStore, new_id
 
 _FAILURES = {
     "OperationDenied.NoStock": "the requested resource is sold out in the specified zone; try other types or zones",
@@ -18,7 +18,7 @@ _FAILURES = {
 def fail_creations(store: CloudStore, token: str, code: str, times: int = 1) -> None:
     """Let the next `times` creations of a type fail with the vendor's error code."""
     with store.transaction() as cloud:
-        cloud.failures[token] = InjectedFailure(reason=f"{code}: {_FAILURES[code]}", times=times)
+        cloud.failures[token] = [f"{code}: {_FAILURES[code]}"] * times
 
 
 def require_access_key(store: CloudStore, access_key_id: str, access_key_secret: str) -> None:

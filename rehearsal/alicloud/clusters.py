@@ -193,7 +193,7 @@ def _vswitch(cloud: Cloud, identity: str) -> dict[str, Any]:
 
 def _connections(layout: Layout, public: bool) -> dict[str, str]:
     return {
-        "apiServerInternet": f"https://{layout.address}:{PORTS.api_server}" if public else "",
+        "apiServerInternet": layout.api_server if public else "",
         "apiServerIntranet": f"https://{layout.intranet_address}:{PORTS.api_server}",
     }
 

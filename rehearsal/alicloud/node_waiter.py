@@ -24,12 +24,6 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
     """Return a function that waits until a pool has its Ready nodes, and no surplus ones unless it autoscales.
 
     The function raises `RehearsalError` after `seconds`, or as soon as `cancelled` is set.
-
-    Args:
-        kubeconfig: credentials of the cluster, read at each wait.
-        store: knows which pools autoscale.
-        cancelled: ends a wait early.
-        seconds: the longest wait.
     """
 
     def wait(pool_id: str, count: int | None) -> None:

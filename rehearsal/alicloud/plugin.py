@@ -5,13 +5,13 @@ The engine takes it for the vendor's provider: it has the same name and version,
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import sys
 import threading
 from collections.abc import Callable
 from concurrent import futures
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -41,22 +41,16 @@ def install_plugin(layout: Layout) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     executable = folder / name
     # The engine starts plugins in the program's folder, whose modules must not stand in for ours: -P.
-    command = [sys.executable, "-P", "-m", __name__, "--checkout", str(layout.checkout)]
+    command = [sys.executable, "-P", "-m", __name__, str(layout.checkout)]
     executable.write_text(
-        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} exec {shlex.join(command)} --engine "$PPID" "$@"\n',
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} exec {shlex.join(command)} "$PPID"\n',
         encoding="utf-8",
     )
     executable.chmod(0o755)
 
 
 class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
-    """Serves the resources and functions that the program uses.
-
-    Args:
-        layout: of the cloud.
-        wait_for_nodes: see `rehearsal.alicloud.node_waiter`.
-        cancel: called when the engine cancels every operation.
-    """
+    """Serves the resources and functions that the program uses; calls `cancel` when the engine cancels all."""
 
     def __init__(self, layout: Layout, wait_for_nodes: WaitForNodes, cancel: Callable[[], None] = lambda: None) -> None:
         self._vendor = VendorApi(layout, wait_for_nodes)
@@ -90,11 +84,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         if token not in COMPUTED:
             reason = f"{token} is not simulated by the rehearsal cloud"
             return provider_pb2.CheckResponse(failures=[provider_pb2.CheckFailure(reason=reason)])
-        failures = [
-            provider_pb2.CheckFailure(property=failure.property, reason=failure.reason)
-            for failure in check(token, inputs)
-        ]
-        if failures:
+        if failures := [provider_pb2.CheckFailure(**asdict(failure)) for failure in check(token, inputs)]:
             return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
         return provider_pb2.CheckResponse(inputs=_struct(normalized(token, inputs)))
 
@@ -214,14 +204,5 @@ def serve(layout: Layout, engine: int) -> None:
     server.stop(_LAST_ANSWER_SECONDS).wait()
 
 
-def main() -> None:
-    """Serve as a plugin of the engine that starts this process."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--checkout", type=Path, required=True)
-    parser.add_argument("--engine", type=int, required=True)
-    arguments, _ = parser.parse_known_args()
-    serve(Layout(arguments.checkout), arguments.engine)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Layout(Path(sys.argv[1])), int(sys.argv[2]))

@@ -53,13 +53,6 @@ class CloudCluster(BaseModel):
     """What a program created; None for a cluster that existed before."""
 
 
-class InjectedFailure(BaseModel):
-    """The vendor refuses the next `times` creations of a type for a reason."""
-
-    reason: str
-    times: int
-
-
 class Cloud(BaseModel):
     """Everything in the file."""
 
@@ -70,15 +63,13 @@ class Cloud(BaseModel):
     resources: dict[str, CloudResource] = {}
     prometheus_access: str | None = None
     """SHA-256 of the Authorization header that the Prometheus instance requires; None: it requires none."""
-    failures: dict[str, InjectedFailure] = {}
+    failures: dict[str, list[str]] = {}
+    """Reasons for which the vendor refuses the next creations of a type, one after the other."""
 
     def take_failure(self, token: str) -> str | None:
-        """Return the reason if the creation of a type is to fail now, and count the failure as used."""
-        failure = self.failures.get(token)
-        if failure is None or failure.times < 1:
-            return None
-        failure.times -= 1
-        return failure.reason
+        """Return the reason if the creation of a type is to fail now, and forget it."""
+        reasons = self.failures.get(token)
+        return reasons.pop(0) if reasons else None
 
     def admits(self, authorization: str) -> bool:
         """Return whether a query with this header may read the Prometheus instance."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import trustme
 import yaml
 
-from rehearsal.layout import PORTS, Layout
+from rehearsal.layout import Layout
 
 ADMINISTRATORS = "system:masters"
 """The Kubernetes group of a certificate's organization that may do everything."""
@@ -28,13 +28,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def kubeconfig(server: str, authority: bytes, user: Mapping[str, str]) -> bytes:
-    """Return a kubeconfig of one context that contains its credentials.
-
-    Args:
-        server: URL of the API server.
-        authority: certificate of the server's authority, as PEM.
-        user: the `user` entry.
-    """
+    """Return a kubeconfig of one context for a server's URL, the PEM of its authority and a `user` entry."""
 
     def named(kind: str, value: object) -> list[dict[str, object]]:
         return [{"name": "rehearsal", kind: value}]
@@ -66,10 +60,10 @@ def certificate_user(
 def renew_kubeconfig(layout: Layout) -> None:
     """Issue a new long-lived kubeconfig as `layout.kubeconfig`; the API server then refuses all earlier ones."""
     authority = trustme.CA()
-    _authority_file(layout).unlink(missing_ok=True)
-    write_private(_authority_file(layout), authority.private_key_pem.bytes() + authority.cert_pem.bytes())
+    layout.credentials_authority.unlink(missing_ok=True)
+    write_private(layout.credentials_authority, authority.private_key_pem.bytes() + authority.cert_pem.bytes())
     draft = layout.client_authorities.with_suffix(".new")
-    draft.write_bytes(_server_authority(layout) + authority.cert_pem.bytes())
+    draft.write_bytes(layout.server_authority.read_bytes() + authority.cert_pem.bytes())
     os.replace(draft, layout.client_authorities)
     layout.kubeconfig.unlink(missing_ok=True)
     write_private(layout.kubeconfig, _administrator(layout, authority))
@@ -77,23 +71,14 @@ def renew_kubeconfig(layout: Layout) -> None:
 
 def temporary_kubeconfig(layout: Layout, validity: datetime.timedelta) -> str:
     """Return a kubeconfig that the API server accepts for this long."""
-    pem = _authority_file(layout).read_bytes()
+    pem = layout.credentials_authority.read_bytes()
     expiry = datetime.datetime.now(datetime.UTC) + validity
     return _administrator(layout, trustme.CA.from_pem(pem, pem), expiry).decode()
 
 
 def _administrator(layout: Layout, authority: trustme.CA, expiry: datetime.datetime | None = None) -> bytes:
-    server = f"https://{layout.address}:{PORTS.api_server}"
     user = certificate_user(authority, "kubernetes-admin", ADMINISTRATORS, expiry)
-    return kubeconfig(server, _server_authority(layout), user)
-
-
-def _server_authority(layout: Layout) -> bytes:
-    return (layout.control_plane / "ca.crt").read_bytes()
-
-
-def _authority_file(layout: Layout) -> Path:
-    return layout.control_plane / "credentials.pem"
+    return kubeconfig(layout.api_server, layout.server_authority.read_bytes(), user)
 
 
 def _base64(content: bytes) -> str:

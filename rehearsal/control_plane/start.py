@@ -38,11 +38,7 @@ def start_control_plane(
 ) -> None:
     """Start everything, and return when the API server and Prometheus are ready.
 
-    Args:
-        layout: folders and addresses of the cloud.
-        tools: folder of the executables.
-        processes: starts and ends the children.
-        controller_manager_flags: more flags of kube-controller-manager; the last value of a flag counts.
+    `controller_manager_flags` come after the usual flags; the last value of a flag counts.
 
     Raises:
         RehearsalError: a process ended, or was not ready within a minute.
@@ -52,15 +48,15 @@ def start_control_plane(
     _write_credentials(layout, folder)
     _start_etcd(layout, tools, processes, folder)
     _start_api_server(layout, tools, processes, folder)
-    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    _wait("kube-apiserver", processes, f"https://{layout.address}:{PORTS.api_server}/readyz", context)
+    context = ssl.create_default_context(cafile=str(layout.server_authority))
+    _wait("kube-apiserver", processes, f"{layout.api_server}/readyz", context)
     _start_controllers(layout, tools, processes, folder, controller_manager_flags)
     _start_prometheus(layout, tools, processes)
 
 
 def _write_credentials(layout: Layout, folder: Path) -> None:
     authority, front_proxy = trustme.CA(), trustme.CA()
-    authority.cert_pem.write_to_path(folder / "ca.crt")
+    authority.cert_pem.write_to_path(layout.server_authority)
     front_proxy.cert_pem.write_to_path(folder / "front-proxy-ca.crt")
     addresses = (layout.address, layout.intranet_address)
     pairs = {
@@ -73,7 +69,6 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
         write_private(folder / f"{name}.key", pair.private_key_pem.bytes())
     # Signs and verifies the tokens of service accounts: any key does.
     write_private(folder / "service-account.key", trustme.CA().private_key_pem.bytes())
-    server = f"https://{layout.address}:{PORTS.api_server}"
     users = {
         "kube-controller-manager": "system:kube-controller-manager",
         "kube-scheduler": "system:kube-scheduler",
@@ -82,7 +77,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
     }
     for name, user in users.items():
         entry = certificate_user(authority, user, ADMINISTRATORS)
-        write_private(folder / f"{name}.kubeconfig", kubeconfig(server, authority.cert_pem.bytes(), entry))
+        write_private(folder / f"{name}.kubeconfig", kubeconfig(layout.api_server, authority.cert_pem.bytes(), entry))
     renew_kubeconfig(layout)
 
 

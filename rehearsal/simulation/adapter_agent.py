@@ -18,7 +18,7 @@ import yaml
 from live.checks.cluster_reader import condition
 from live.cluster_client import Object
 from rehearsal.control_plane.kubeconfigs import kubeconfig, write_private
-from rehearsal.layout import PORTS, Layout
+from rehearsal.layout import Layout
 from rehearsal.processes import Processes
 from rehearsal.simulation.cluster_copy import ClusterCopy, selects
 
@@ -142,9 +142,8 @@ class AdapterAgent:
             wanted.namespace,
             {"spec": {"audiences": [], "expirationSeconds": 86_400}},
         )
-        authority = (self._layout.control_plane / "ca.crt").read_bytes()
-        server = f"https://{self._layout.address}:{PORTS.api_server}"
-        write_private(folder / "kubeconfig", kubeconfig(server, authority, {"token": answer.status.token}))
+        authority, user = self._layout.server_authority.read_bytes(), {"token": answer.status.token}
+        write_private(folder / "kubeconfig", kubeconfig(self._layout.api_server, authority, user))
 
     async def _serves(self, wanted: _Wanted) -> bool:
         if not self._processes.running(self.process_name):

@@ -143,14 +143,7 @@ def _general(instance_type: InstanceType) -> dict[str, str]:
 def kwok_node(
     name: str, labels: dict[str, str], capacity: dict[str, str], taints: Sequence[Mapping[str, str]] = ()
 ) -> Any:
-    """Return a node whose kubelet is simulated by kwok.
-
-    Args:
-        name: `<region>.<internal IP>`, as on ACK.
-        labels: of the node.
-        capacity: amounts of its resources.
-        taints: of the node.
-    """
+    """Return a node whose kubelet is simulated by kwok; its name is `<region>.<internal IP>`, as on ACK."""
     addresses = {"InternalIP": name.partition(".")[2], "Hostname": name}
     return {
         "metadata": {

@@ -30,11 +30,6 @@ def ensure_tools(
     Two processes take turns, and checkouts with other pins have folders of their own. The next run continues an
     interrupted build: it keeps the finished executables and the Go caches.
 
-    Args:
-        progress: gets the progress, by default standard output.
-        groups: the groups to build, by default those of `tools.toml`.
-        cache: the folder to build into, by default `cache_folder()`.
-
     Returns:
         The folder `bin` with every executable and the files that they read from their own folder.
 

@@ -292,10 +292,8 @@ def test_the_plugin_stands_where_the_engine_looks_and_ends_when_it_is_cancelled(
 
 def test_the_plugin_ends_when_the_engine_is_gone(layout: Layout) -> None:
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    command = [sys.executable, "-m", "rehearsal.alicloud.plugin", "--checkout", str(layout.checkout)]
-    ended = subprocess.run(
-        [*command, "--engine", gone.stdout.strip()], cwd=CHECKOUT, capture_output=True, text=True, timeout=10
-    )
+    command = [sys.executable, "-m", "rehearsal.alicloud.plugin", str(layout.checkout)]
+    ended = subprocess.run([*command, gone.stdout.strip()], cwd=CHECKOUT, capture_output=True, text=True, timeout=10)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert int(ended.stdout) > 0
 

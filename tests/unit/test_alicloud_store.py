@@ -66,7 +66,7 @@ def test_an_injected_failure_is_used_as_often_as_it_was_injected(store: CloudSto
         taken = [cloud.take_failure(NODE_POOL) for _ in range(3)]
     reason = "Throttling: the request was denied due to request throttling"
     assert taken == [reason, reason, None]
-    assert store.read().failures[NODE_POOL].times == 0
+    assert store.read().failures == {NODE_POOL: []}
 
 
 def test_an_autoscaling_pool_starts_with_its_minimum_and_a_fixed_one_has_its_size() -> None:
