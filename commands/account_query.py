@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_alicloud as alicloud
 from pulumi import automation
+from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 
+from autoscaling.settings import Settings
 from commands.pulumi_cli import PulumiError, reasons, scratch
 from components.cluster import AckCluster, AckClusterArgs
+from program.args import cluster_args
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What belongs to the stack's cluster."""
+
+    kubeconfig: str = field(repr=False)
+    vswitch_ids: Sequence[str]
+    """The cluster's own."""
+    prometheus: str | None = field(repr=False)
+    """Address of the cluster's instance, a secret; None: it has none."""
+    pools: Sequence[GetKubernetesNodePoolsNodepoolResult]
+
 
 Answers = Mapping[str, pulumi.Output[Any]]
 
 
-def ask(program: Callable[[], Answers]) -> dict[str, Any]:
+def _ask(program: Callable[[], Answers]) -> dict[str, Any]:
     """Preview a program in this process, and return the values of the answers that it returns.
 
     Raises:
@@ -60,4 +77,32 @@ def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
         account = pulumi.ResourceOptions(providers=[alicloud.Provider("account", region=platform["region"])])
         return {"kubeconfig": AckCluster("cluster", args, account).kubeconfig}
 
-    return str(ask(program)["kubeconfig"])
+    return str(_ask(program)["kubeconfig"])
+
+
+def look_at_account(settings: Settings) -> Account:
+    """Ask the account for what belongs to the stack's cluster.
+
+    Raises:
+        PulumiError: there is no such cluster, no credential, or no way to the account.
+    """
+    args = cluster_args(settings.cluster, settings.region)
+
+    def program() -> Answers:
+        account = alicloud.Provider("account", region=settings.region)
+        cluster = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
+        asked = pulumi.InvokeOutputOptions(provider=account)
+        pools = alicloud.cs.get_kubernetes_node_pools_output(cluster_id=cluster.cluster_id, opts=asked)
+        prometheus = alicloud.arms.get_prometheus_output(
+            ids=cluster.cluster_id.apply(lambda cluster_id: [cluster_id]), enable_details=True, opts=asked
+        )
+        return {
+            "kubeconfig": cluster.kubeconfig,
+            "vswitch_ids": cluster.vswitch_ids,
+            "pools": pools.nodepools,
+            "instances": prometheus.prometheis,
+        }
+
+    answers = _ask(program)
+    addresses = {instance.cluster_id: instance.http_api_intra_url for instance in answers.pop("instances")}
+    return Account(prometheus=addresses.get(settings.cluster.id), **answers)

@@ -12,7 +12,7 @@ from pathlib import Path
 from autoscaling.settings import Settings, SettingsError
 from autoscaling.settings.stack_file import check_file
 from commands import CHECKOUT
-from commands.adopt.account import look_at_account
+from commands.account_query import look_at_account
 from commands.adopt.effects import effects
 from commands.adopt.import_files import import_files, which
 from commands.adopt.inventory import Inventory, take_inventory

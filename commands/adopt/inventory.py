@@ -9,7 +9,7 @@ from autoscaling.ack.instance_types import has_gpus
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX
-from commands.adopt.account import Account
+from commands.account_query import Account
 from commands.adopt.import_files import NODE_POOL, RELEASE, Thing
 from commands.adopt.live_objects import LiveObjects, ServiceObjects, named
 from commands.adopt.pool_settings import of_pool
@@ -75,7 +75,7 @@ def take_inventory(settings: Settings, account: Account, cluster: LiveObjects, o
         )
         if not objects.autoscalers:
             inventory.missing.append(f"HPA of Deployment {name}")
-        inventory.proposal.add(of_service(service, ("services", index), new))
+        of_service(inventory.proposal, service, ("services", index), new)
     return inventory
 
 
@@ -118,7 +118,7 @@ def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Own
         return
     [(identity, pool)] = pools.items()
     inventory.things[NODE_POOL,] = Thing(identity)
-    proposal.add(of_pool(pool, account.vswitch_ids))
+    of_pool(proposal, pool, account.vswitch_ids)
 
 
 def _release(
@@ -129,7 +129,7 @@ def _release(
     is_new = inventory.add(f"release {identity}", exists=release, owned=(RELEASE, identity) in owned, if_new=version)
     if release and is_new:
         inventory.things[RELEASE,] = Thing(identity, release)
-        inventory.proposal.add(of_release(release, settings, account.prometheus))
+        of_release(inventory.proposal, release, settings, account.prometheus)
 
 
 def _new(inventory: Inventory, live: Object | None, name: str, owned: Owned) -> Object | None:

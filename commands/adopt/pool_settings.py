@@ -13,9 +13,8 @@ from commands.adopt.proposal import Proposal, number
 _KEY = "gpuNodePool"
 
 
-def of_pool(pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[str]) -> Proposal:
+def of_pool(proposal: Proposal, pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[str]) -> None:
     """Propose the settings that keep a pool as it is; by default a pool gets the cluster's own vSwitches."""
-    proposal = Proposal()
     values: dict[tuple[str, ...], Any] = {
         ("instanceTypes",): list(pool.instance_types),
         ("systemDisk", "category"): pool.system_disk_category,
@@ -48,13 +47,12 @@ def of_pool(pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[
         )
     else:
         values["cardMode",] = mode
-    proposal.settings = {(_KEY, *key): value for key, value in values.items()}
+    proposal.settings |= {(_KEY, *key): value for key, value in values.items()}
     if labels:
         proposal.notes.append(
             f"node pool {pool.node_pool_name} would lose its label{'s' if len(labels) > 1 else ''} "
             f"{', '.join(sorted(labels))}: settings can't keep labels."
         )
-    return proposal
 
 
 def _spot(pool: GetKubernetesNodePoolsNodepoolResult) -> Any:

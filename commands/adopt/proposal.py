@@ -30,7 +30,7 @@ class AdoptionError(Exception):
 
 @dataclass
 class Proposal:
-    """What adopting one live resource means, or all of them."""
+    """What adopting live resources means."""
 
     settings: dict[Key, Any] = field(default_factory=dict)
     """What the settings file must say so that the resource stays as it is; None: the setting is removed."""
@@ -38,12 +38,6 @@ class Proposal:
     """What `pulumi up` would change in it."""
     problems: list[str] = field(default_factory=list)
     """Why it can't be adopted as it is, and what to do."""
-
-    def add(self, other: Proposal) -> None:
-        """Add what another resource means."""
-        self.settings |= other.settings
-        self.notes += other.notes
-        self.problems += other.problems
 
 
 def may_be_secret(name: str) -> bool:

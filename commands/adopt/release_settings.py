@@ -18,9 +18,8 @@ _KEY = "metricsAdapter"
 _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 
-def of_release(release: HelmRelease, settings: Settings, prometheus: str | None) -> Proposal:
+def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:
     """Propose the settings that keep a release as it is; the address of the cluster's own Prometheus is a secret."""
-    proposal = Proposal()
     if release.status != "deployed":
         proposal.problems.append(
             f"release {release.name} is {release.status}: fix that first, with `helm rollback {release.name} "
@@ -49,7 +48,6 @@ def of_release(release: HelmRelease, settings: Settings, prometheus: str | None)
     interval = at(release.values, RELIST_INTERVAL)
     if interval:
         proposal.settings[_KEY, "relistInterval"] = str(interval)
-    return proposal
 
 
 def _chart(proposal: Proposal, release: HelmRelease, settings: Settings) -> None:

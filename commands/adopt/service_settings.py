@@ -17,9 +17,8 @@ from live.cluster_client import Object
 _MIG = "nvidia.com/mig-"
 
 
-def of_service(service: Service, key: Key, found: ServiceObjects) -> Proposal:
+def of_service(proposal: Proposal, service: Service, key: Key, found: ServiceObjects) -> None:
     """Propose the settings, under the service's key, that keep its objects in the cluster as they are."""
-    proposal = Proposal()
     values: dict[Key, Any] = {}
     if found.deployment:
         values |= _deployment(service, found.deployment, proposal)
@@ -30,8 +29,7 @@ def of_service(service: Service, key: Key, found: ServiceObjects) -> Proposal:
         values |= _autoscaler(service, found.autoscalers, proposal)
     if values:
         values["adopted",] = True
-    proposal.settings = {(*key, *inner): value for inner, value in values.items()}
-    return proposal
+    proposal.settings |= {(*key, *inner): value for inner, value in values.items()}
 
 
 def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key, Any]:

@@ -11,7 +11,7 @@ import yaml
 
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.settings import Settings
-from commands.adopt.account import Account
+from commands.account_query import Account
 from commands.adopt.import_files import RELEASE
 from commands.adopt.live_objects import LiveObjects, ServiceObjects
 from commands.adopt.plan import Plan, Step

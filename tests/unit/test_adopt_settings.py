@@ -15,7 +15,7 @@ from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings import Settings
 from commands.adopt.live_objects import ServiceObjects
 from commands.adopt.pool_settings import of_pool
-from commands.adopt.proposal import different, may_be_secret, with_settings
+from commands.adopt.proposal import Proposal, different, may_be_secret, with_settings
 from commands.adopt.release_settings import of_release
 from commands.adopt.service_settings import of_service
 from live.helm_release import HelmRelease
@@ -36,9 +36,15 @@ from tests.unit.adoption import (
 # The pool
 
 
+def proposed(live: Any) -> Proposal:
+    proposal = Proposal()
+    of_pool(proposal, live, OWN_VSWITCHES)
+    return proposal
+
+
 def changed_pool(live: Any, **now: Any) -> dict[str, Any]:
     mine = settings(gpuNodePool={"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], **(now or {"autoscaling": {"max": 9}})})
-    part = of_pool(live, OWN_VSWITCHES)
+    part = proposed(live)
     assert not part.problems
     return {".".join(map(str, key[1:])): value for key, value in different(part.settings, mine).items()}
 
@@ -91,9 +97,9 @@ def test_a_market_price_is_spot_without_limits() -> None:
 
 
 def test_a_label_without_a_setting_is_reported_and_an_unknown_way_to_share_cards_is_refused() -> None:
-    [note] = of_pool(pool(labels={"team": "vision"}), OWN_VSWITCHES).notes
+    [note] = proposed(pool(labels={"team": "vision"})).notes
     assert "would lose its label team" in note
-    [problem] = of_pool(pool(labels={"ack.node.gpu.schedule": "topology"}), OWN_VSWITCHES).problems
+    [problem] = proposed(pool(labels={"ack.node.gpu.schedule": "topology"})).problems
     assert "ack.node.gpu.schedule=topology" in problem
 
 
@@ -102,7 +108,8 @@ def test_a_label_without_a_setting_is_reported_and_an_unknown_way_to_share_cards
 
 def changed_release(live: HelmRelease, now: Settings | None = None) -> tuple[dict[str, Any], list[str], list[str]]:
     now = now or settings()
-    part = of_release(live, now, URL)
+    part = Proposal()
+    of_release(part, live, now, URL)
     named = {".".join(map(str, key[1:])): value for key, value in different(part.settings, now).items()}
     return named, part.notes, part.problems
 
@@ -210,7 +217,8 @@ def test_another_prometheus_is_reported_without_its_address() -> None:
 def wanted(of: ServiceObjects, now: Settings | None = None) -> tuple[dict[str, Any], list[str], list[str]]:
     """Settings of the service without what is so already, notes, and problems."""
     now = now or settings()
-    part = of_service(now.services[0], ("services", 0), of)
+    part = Proposal()
+    of_service(part, now.services[0], ("services", 0), of)
     named = {".".join(map(str, key[2:])): value for key, value in different(part.settings, now).items()}
     return named, part.notes, part.problems
 
