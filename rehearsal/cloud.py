@@ -52,13 +52,12 @@ def keep_up(layout: Layout, tools: Path) -> None:
 
 def take_down(layout: Layout) -> bool:
     """End the cloud that is kept up; return whether one was up."""
-    supervisor = kept_up(layout)
-    if supervisor is None:
-        left = bool(sweep(layout)) or layout.cloud.exists()
-        shutil.rmtree(layout.cloud, ignore_errors=True)
-        return left
-    _end(layout, supervisor.pid)
-    return True
+    if supervisor := kept_up(layout):
+        _end(layout, supervisor.pid)
+        return True
+    left = bool(sweep(layout)) or layout.cloud.exists()
+    shutil.rmtree(layout.cloud, ignore_errors=True)
+    return left
 
 
 def kept_up(layout: Layout) -> psutil.Process | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 from typing import Any
 
 from rehearsal.alicloud.answers import Refused, listing
@@ -15,7 +15,6 @@ _WIDEST_VSWITCH, _NARROWEST_VSWITCH = 16, 29
 
 def new_network(inputs: dict[str, Any]) -> tuple[str, CloudResource]:
     """Create a VPC; return its id and the VPC."""
-    _cidr(inputs.get("cidrBlock", "172.16.0.0/12"))
     return new_id("vpc"), CloudResource(type=NETWORK, inputs=inputs, outputs={"status": "Available"})
 
 
@@ -25,18 +24,18 @@ def new_vswitch(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
     Raises:
         Refused: there is no such VPC or zone, or the CIDR is not free in the VPC.
     """
-    vpc_id, block = inputs.get("vpcId", ""), _cidr(inputs.get("cidrBlock", ""))
+    vpc_id, block = inputs.get("vpcId", ""), IPv4Network(inputs["cidrBlock"])
     cloud, region = account.cloud, account.region
     network = cloud.resources.get(vpc_id)
     if network is None or network.type != NETWORK:
         raise Refused(f"InvalidVpcId.NotFound: the VPC {vpc_id} does not exist")
     if not inputs["zoneId"].startswith(region):
         raise Refused(f"InvalidZoneId.NotFound: {region} has no zone {inputs['zoneId']}")
-    whole = _cidr(network.inputs["cidrBlock"])
+    whole = IPv4Network(network.inputs["cidrBlock"])
     if not block.subnet_of(whole) or not _WIDEST_VSWITCH <= block.prefixlen <= _NARROWEST_VSWITCH:
         raise Refused(f"InvalidCidrBlock: {block} is not a block of /16 to /29 within the VPC's {whole}")
     for identity, other in vswitches(cloud, vpc_id):
-        if block.overlaps(_cidr(other.inputs["cidrBlock"])):
+        if block.overlaps(IPv4Network(other.inputs["cidrBlock"])):
             raise Refused(f"InvalidCidrBlock.Overlapped: {block} overlaps with that of {identity}")
     return new_id("vsw"), CloudResource(type=SWITCH, inputs=inputs, outputs={"status": "Available"})
 
@@ -60,11 +59,9 @@ def vswitches(cloud: Cloud, vpc_id: str) -> Iterator[tuple[str, CloudResource]]:
 
 def get_switches(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer `vpc.getSwitches`."""
-    fields = ("vpcId", "zoneId", "cidrBlock")
-    entries = [
-        {"id": identity, **{field: inputs[field] for field in fields}} for identity, inputs in _inputs(account, SWITCH)
-    ]
-    return listing(arguments, "vswitches", entries)
+    return listing(
+        arguments, "vswitches", [{**inputs, "id": identity} for identity, inputs in _inputs(account, SWITCH)]
+    )
 
 
 def get_networks(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -83,10 +80,3 @@ def get_networks(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _inputs(account: Account, token: str) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((key, resource.inputs) for key, resource in account.cloud.resources.items() if resource.type == token)
-
-
-def _cidr(text: str) -> ipaddress.IPv4Network:
-    try:
-        return ipaddress.IPv4Network(text)
-    except ValueError:
-        raise Refused(f"InvalidCidrBlock: {text!r} is not a CIDR block") from None
