@@ -62,18 +62,26 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
     require_pulumi()
     command = ["pulumi", "--cwd", str(CHECKOUT / "commands" / "access"), operation, "--run-program", "--stack", stack]
     received: list[int] = []
-    with scratch() as folder:
-        process = subprocess.Popen([*command, *(["--yes"] if yes else [])], env={**os.environ, "TMPDIR": str(folder)})
+    processes: list[subprocess.Popen[bytes]] = []
 
-        def interrupt(number: int, _: FrameType | None) -> None:
-            # The terminal sends Ctrl-C to pulumi too; a second one would end it at once.
-            if number != signal.SIGINT and not received:
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        # The terminal sends Ctrl-C to pulumi too; a second one would end it at once.
+        if number != signal.SIGINT and len(received) == 1:
+            for process in processes:
                 process.send_signal(signal.SIGINT)
-            received.append(number)
 
-        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-        # Pulumi ends its operation in order; its temporary files are removed after that.
-        code = process.wait()
+    # Before pulumi starts, which would inherit a SIGINT that a shell without job control ignores in the background.
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with scratch() as folder:
+            process = subprocess.Popen(
+                [*command, *(["--yes"] if yes else [])], env={**os.environ, "TMPDIR": str(folder)}
+            )
+            processes.append(process)
+            # Pulumi ends its operation in order; its temporary files are removed after that.
+            code = process.wait()
+    finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return INTERRUPTED if received else code if code >= 0 else 128 - code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -156,15 +157,20 @@ def test_refresh_runs_the_providers_alone_and_keeps_the_exit_code(engine: Path) 
 def test_an_interrupted_refresh_cancels_pulumi_and_leaves_no_key(engine: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "commands", "refresh", "--stack", "dev"]
     process = subprocess.Popen(command, cwd=CHECKOUT, env={**os.environ, "WAIT": "1"}, start_new_session=True)
-    deadline = time.monotonic() + 30
-    while not (engine / "folder").exists() or not (engine / "folder").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    if number == signal.SIGINT:
-        # The terminal sends Ctrl-C to all.
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
-    assert process.wait(30) == 130
-    assert (engine / "arguments").read_text().endswith("cancelled\n")
-    assert not Path((engine / "folder").read_text().strip()).exists()
+    try:
+        deadline = time.monotonic() + 30
+        while not (engine / "folder").exists() or not (engine / "folder").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if number == signal.SIGINT:
+            # The terminal sends Ctrl-C to all.
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        assert process.wait(30) == 130
+        assert (engine / "arguments").read_text().endswith("cancelled\n")
+        assert not Path((engine / "folder").read_text().strip()).exists()
+
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
