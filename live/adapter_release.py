@@ -82,8 +82,8 @@ def _secrets(client: ClusterClient) -> list[Object]:
 
 def hpas_of_all(client: ClusterClient) -> Sequence[Object]:
     """List the HPAs of all namespaces, in the newest version of their API that the cluster serves."""
-    # Kubernetes 1.23 and later serve v2; autoscaling/v1 does not have the metrics.
-    for version in ("v2", "v2beta2", "v2beta1"):
+    # Kubernetes 1.23 and later serve v2, older ones v2beta1; autoscaling/v1 does not have the metrics.
+    for version in ("v2", "v2beta1"):
         path = f"/apis/autoscaling/{version}/horizontalpodautoscalers"
         found = client.listed(path)
         if found or path in client.hidden:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import urllib3
 
 from live.kubeconfig import Access, UnreachableError, UnsupportedError, access_of
 
-__all__ = ["Answer", "ClusterClient", "Object", "UnreachableError", "UnsupportedError", "connected"]
+__all__ = ["Answer", "ClusterClient", "Object", "UnreachableError", "UnsupportedError", "connected", "object_in"]
+
+Answer = urllib3.BaseHTTPResponse
 
 Object = Mapping[str, Any]
 """A Kubernetes object as the API server answers it."""
@@ -19,29 +20,6 @@ Object = Mapping[str, Any]
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json"}
 
 _NOT_AN_OBJECT = "gives an answer that is not a list of Kubernetes objects"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer of the API server."""
-
-    status: int
-    reason: str
-    body: bytes
-
-    def object(self) -> Object:
-        """The JSON object in the body.
-
-        Raises:
-            ValueError: there is none.
-        """
-        try:
-            content = json.loads(self.body)
-        except RecursionError:
-            content = None
-        if not isinstance(content, dict):
-            raise ValueError("not a JSON object")
-        return content
 
 
 class ClusterClient:
@@ -70,12 +48,8 @@ class ClusterClient:
     def listed(self, path: str) -> list[Object]:
         """List the objects under a path; none where the cluster does not serve or hides the kind."""
         answer = self.read(path)
-        if answer is None:
-            return []
-        items = answer.get("items", _NOT_AN_OBJECT) or []
-        if not isinstance(items, list):
-            raise UnreachableError(_NOT_AN_OBJECT)
-        return [item for item in items if isinstance(item, dict)]
+        items: list[Object] = (answer or {}).get("items") or []
+        return items
 
     def read(self, path: str) -> Object | None:
         """Read what is under a path; None where there is nothing, or the cluster hides it."""
@@ -108,21 +82,17 @@ class ClusterClient:
         if answer.status >= 300:
             raise UnreachableError(f"answers {answer.status}")
         try:
-            return answer.object()
+            return object_in(answer)
         except ValueError:
             raise UnreachableError(_NOT_AN_OBJECT) from None
 
     def _sent(self, method: str, path: str, content: Object | None) -> Answer:
+        body = None if content is None else json.dumps(content)
+        headers = {**_HEADERS, **self._headers}
         try:
-            response = self._access.pool.request(
-                method,
-                self.server + path,
-                body=None if content is None else json.dumps(content),
-                headers={**_HEADERS, **self._headers},
-            )
+            return self._access.pool.request(method, self.server + path, body=body, headers=headers)
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"at {self.server} can't be reached ({_reason(error)})") from None
-        return Answer(response.status, response.reason or "", response.data)
 
 
 def connected(kubeconfig: str, server: str | None = None) -> ClusterClient:
@@ -137,6 +107,18 @@ def connected(kubeconfig: str, server: str | None = None) -> ClusterClient:
         UnsupportedError: this client does not support the kubeconfig or the proxy.
     """
     return ClusterClient(access_of(kubeconfig, server))
+
+
+def object_in(answer: Answer) -> Object:
+    """Return the JSON object in an answer's body.
+
+    Raises:
+        ValueError: there is none.
+    """
+    content = answer.json()
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content
 
 
 def _reason(error: Exception) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.adapter_values import RULES, at
 from live.adapter_release import hpas_of_all, newest_release, stack_of_release
-from live.cluster_client import ClusterClient, Object
+from live.cluster_client import ClusterClient, Object, connected
 from live.helm_release import HelmRelease, HelmReleaseError
-from live.kubeconfig import CONNECTIONS, access_of
+from live.kubeconfig import CONNECTIONS
 from live.other_owners import SCALERS, Scaler
 
 _REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -33,8 +33,7 @@ class LiveAdapter:
     @property
     def rules(self) -> Sequence[Rule]:
         """The rules in the release's values."""
-        rules = at(self.release.values, RULES) if self.release else None
-        return [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
+        return (at(self.release.values, RULES) if self.release else None) or []
 
     @property
     def installer(self) -> str | None:
@@ -92,62 +91,26 @@ def take_snapshot(kubeconfig: str, namespaces: Sequence[str], *, adapter: bool =
         UnreachableError: the cluster does not answer, or refuses the credential.
         UnsupportedError: the client does not support the kubeconfig or the proxy.
     """
-    access = access_of(kubeconfig)
-    # Two clients, so that each knows what is hidden from it.
-    with (
-        ClusterClient(access) as owners,
-        ClusterClient(access) as releases,
-        _Threads() as threads,
-    ):
-        registrations = threads.submit(owners.listed, _REGISTRATIONS)
-        scalers = {
-            scaler: [threads.submit(owners.listed, _scalers_in(namespace, scaler)) for namespace in namespaces]
-            for scaler in SCALERS
-        }
-        hpas = threads.submit(hpas_of_all, releases) if adapter else None
-        release = threads.submit(newest_release, releases) if adapter else None
-        return Snapshot(
-            _whole(registrations.result()),
-            {scaler: _whole(item for found in lists for item in found.result()) for scaler, lists in scalers.items()},
-            owners.hidden,
-            _live_adapter(release, hpas, releases) if release and hpas else LiveAdapter(),
-        )
+    places = [(scaler, namespace) for scaler in SCALERS for namespace in namespaces]
+    paths = [f"/apis/{scaler.api}/namespaces/{namespace}/{scaler.plural}" for scaler, namespace in places]
+    with connected(kubeconfig) as client, ThreadPoolExecutor(CONNECTIONS) as threads:
+        release = threads.submit(_live_adapter, client) if adapter else None
+        # Once a request has failed, `map` does not begin what is still waiting.
+        registrations, *found = threads.map(client.listed, [_REGISTRATIONS, *paths])
+        scalers: dict[Scaler, list[Object]] = {scaler: [] for scaler in SCALERS}
+        for (scaler, _), objects in zip(places, found, strict=True):
+            scalers[scaler] += objects
+        live = release.result() if release else LiveAdapter()
+    owners = {path for path in client.hidden if path in (_REGISTRATIONS, *paths)}
+    live = replace(live, hidden=[path for path in client.hidden if path not in owners])
+    return Snapshot(registrations, scalers, sorted(owners), live)
 
 
-class _Threads(ThreadPoolExecutor):
-    """Does not begin what is still waiting once one request has failed."""
-
-    def __init__(self) -> None:
-        super().__init__(CONNECTIONS)
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown(cancel_futures=True)
-
-
-def _live_adapter(
-    release: Future[HelmRelease | None], hpas: Future[Sequence[Object]], client: ClusterClient
-) -> LiveAdapter:
-    readers = hpas.result()
+def _live_adapter(client: ClusterClient) -> LiveAdapter:
     try:
-        newest = release.result()
+        release = newest_release(client)
     except HelmReleaseError as error:
         return LiveAdapter(error=str(error))
     # Without a release it does not matter who reads its metrics.
-    return LiveAdapter(newest, readers if newest else (), client.hidden if newest else _secrets_of(client.hidden))
-
-
-def _secrets_of(hidden: Sequence[str]) -> list[str]:
-    return [path for path in hidden if "/secrets" in path]
-
-
-def _scalers_in(namespace: str, scaler: Scaler) -> str:
-    return f"/apis/{scaler.api}/namespaces/{namespace}/{scaler.plural}"
-
-
-def _whole(found: Iterable[Object]) -> list[Object]:
-    """Leave out what does not have the parts of an object."""
-    return [
-        item
-        for item in found
-        if isinstance(item.get("spec"), dict) and isinstance(item.get("metadata"), dict) and "name" in item["metadata"]
-    ]
+    hpas = hpas_of_all(client) if release else ()
+    return LiveAdapter(release, hpas)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from autoscaling.ack.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.node_labels import POOL_LABEL
 from autoscaling.quantity import decimal, parse_quantity
-from live.cluster_client import Answer, ClusterClient, Object
+from live.cluster_client import Answer, ClusterClient, Object, object_in
 
 _DEFAULT_WINDOW_SECONDS = 300
 """Kubernetes' default for a scale-down without a `behavior`."""
@@ -95,7 +95,7 @@ class ClusterReader:
         if answer.status >= 300:
             raise BrokenLinkError(_explained(answer))
         try:
-            return answer.object()
+            return object_in(answer)
         except ValueError:
             raise BrokenLinkError(f"the answer to {path} is not a JSON object") from None
 
@@ -220,6 +220,6 @@ def _explained(answer: Answer) -> str:
         return "the adapter does not answer (503)"
     said = "not found" if answer.status == 404 else f"the API server says {answer.reason}"
     try:
-        return f"{said} ({answer.status}): {answer.object()['message']}"
+        return f"{said} ({answer.status}): {object_in(answer)['message']}"
     except (ValueError, KeyError):
         return f"{said} ({answer.status})"

@@ -49,10 +49,6 @@ def test_a_record_is_read() -> None:
     )
 
 
-def test_a_record_from_before_helm_compressed_is_read() -> None:
-    assert decode(secret(json.dumps(record()).encode())).version == "1.3.2"
-
-
 def test_a_release_without_values_of_the_users_own_has_none() -> None:
     assert decode(secret(zipped(record(config=None)))).values == {}
 

@@ -351,7 +351,6 @@ def test_warns_about_what_the_credential_may_not_list(caplog: pytest.LogCaptureF
         ((500, {"message": "etcd"}), "answers 500"),
         ("<html>", "gives an answer that is not a list of Kubernetes objects"),
         ("[]", "gives an answer that is not a list of Kubernetes objects"),
-        ("[" * 100_000, "gives an answer that is not a list of Kubernetes objects"),
     ],
 )
 def test_a_cluster_without_an_answer_stops_up_and_is_a_warning_at_preview(
@@ -398,9 +397,8 @@ def test_a_cluster_that_cannot_be_reached_stops_only_up(
     assert "c2VjcmV0" not in str(failure.value) + caplog.text
 
 
-@pytest.mark.parametrize("items", [None, ["text"], [{"metadata": {"name": "a"}}], [{"spec": {}}]])
-def test_ignores_an_item_that_is_not_an_object(items: Any, caplog: pytest.LogCaptureFixture) -> None:
-    look({REGISTRATIONS: {"items": items}, HPAS: {"items": items}})
+def test_a_list_without_items_is_empty(caplog: pytest.LogCaptureFixture) -> None:
+    look({REGISTRATIONS: {"items": None}, HPAS: {"items": None}})
     assert caplog.messages == []
 
 
