@@ -14,7 +14,7 @@ from commands.command_line import CommandError
 from commands.pulumi_cli import PulumiError
 from live.adapter_release import hpas_of_all
 from live.cluster_client import Object, UnreachableError, connected
-from live.platform_users import users_of
+from live.other_owners import platform_users
 
 _CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
 
@@ -61,7 +61,7 @@ def require_no_users(stack: automation.Stack) -> None:
         return
     name = f"{PROJECT}/{stack.name.rpartition('/')[2]}"
     try:
-        users = list(users_of(outputs["metrics"], _autoscalers(outputs), name))
+        users = list(platform_users(outputs["metrics"], _autoscalers(outputs), name))
     except (PulumiError, UnreachableError) as error:
         reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
         raise CommandError(

@@ -57,14 +57,13 @@ def drop_pending_update(kubeconfig: str, stack: str) -> bool:
 
 def _at_rest(client: ClusterClient, stack: str) -> HelmRelease | None:
     """Return this stack's release once no other process changes it."""
-    release = newest_release(client)
-    # A provider outlives a killed Pulumi by minutes, and would write its release over the new one.
-    while release and release.status.startswith("pending-") and _age(release) < INSTALLATION_SECONDS:
-        if stack_of_release(release) != stack:
-            break
+    while (release := newest_release(client)) and stack_of_release(release) == stack:
+        age = (datetime.now(UTC) - release.changed).total_seconds()
+        if not release.status.startswith("pending-") or age >= INSTALLATION_SECONDS:
+            return release
+        # A provider outlives a killed Pulumi by minutes, and would write its release over the new one.
         time.sleep(1)
-        release = newest_release(client)
-    return release if release and stack_of_release(release) == stack else None
+    return None
 
 
 def newest_release(client: ClusterClient) -> HelmRelease | None:
@@ -76,8 +75,10 @@ def newest_release(client: ClusterClient) -> HelmRelease | None:
     return latest(_secrets(client))
 
 
-def _secrets(client: ClusterClient) -> list[Object]:
-    return client.listed(f"{_SECRETS}?labelSelector={secret_selector(ADAPTER_NAME)}")
+def stack_of_release(release: HelmRelease) -> str | None:
+    """Return the stack whose name the release carries."""
+    found: str | None = at(release.values, STACK)
+    return found
 
 
 def hpas_of_all(client: ClusterClient) -> Sequence[Object]:
@@ -91,6 +92,10 @@ def hpas_of_all(client: ClusterClient) -> Sequence[Object]:
     return ()
 
 
+def _secrets(client: ClusterClient) -> list[Object]:
+    return client.listed(f"{_SECRETS}?labelSelector={secret_selector(ADAPTER_NAME)}")
+
+
 def _path(client: ClusterClient, made: Object) -> str | None:
     version = made["apiVersion"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -101,13 +106,3 @@ def _path(client: ClusterClient, made: Object) -> str | None:
     namespace = made["metadata"].get("namespace") or ADAPTER_NAMESPACE
     place = f"namespaces/{namespace}/" if kind["namespaced"] else ""
     return f"{group}/{place}{kind['name']}/{made['metadata']['name']}"
-
-
-def stack_of_release(release: HelmRelease) -> str | None:
-    """Return the stack whose name the release carries."""
-    found = at(release.values, STACK)
-    return found if isinstance(found, str) else None
-
-
-def _age(release: HelmRelease) -> float:
-    return (datetime.now(UTC) - release.changed).total_seconds()

@@ -40,11 +40,10 @@ def rules_to_keep(
         for metric in sorted(set(metrics_read(hpa))):
             readers[metric].append(f"{hpa['metadata']['namespace']}/{hpa['metadata']['name']}")
     exposed_anew = {exposed_name(rule) for rule in new_rules}
-    found = ((rule, exposed_name(rule)) for rule in live_rules)
     return [
         KeptRule(rule, name, readers[name])
-        for rule, name in found
-        if name is not None and name not in exposed_anew and name in readers
+        for rule in live_rules
+        if (name := exposed_name(rule)) and name in readers and name not in exposed_anew
     ]
 
 
@@ -67,7 +66,7 @@ def metrics_read(hpa: Mapping[str, Any]) -> Iterator[str]:
     for metric in hpa["spec"].get("metrics") or ():
         for source in _SOURCES:
             own = metric.get(source) or {}
-            # metricName is the form of v2beta1 and older.
+            # metricName is the form of v2beta1.
             name = (own.get("metric") or {}).get("name") or own.get("metricName")
             if name:
                 yield name

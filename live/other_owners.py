@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, ADAPTER_SERVICE
+from autoscaling.settings.services import Service
 from live.cluster_client import Object
+from live.kept_rules import metrics_read
 
 METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 """API groups that the vendor's chart registers. An HPA reads the first, in the version that the cluster prefers."""
@@ -45,16 +47,22 @@ SCALERS = (
 
 
 @dataclass(frozen=True)
-class Scaled:
-    """A Deployment of the stack and the HPA that the stack gives it."""
+class _Autoscaler:
+    """What counts of an autoscaler in the cluster."""
 
+    scaler: Scaler
     namespace: str
-    deployment: str
-    autoscaler: str
-    renamed: bool = False
-    """Whether the Deployment has the service's former name."""
-    retained: bool = False
-    """Whether its objects stay when the service is deleted."""
+    name: str
+    target: tuple[str, str]
+    """Kind and name."""
+    stack: str | None
+    """The stack that made an HPA; None: no stack did."""
+    uid: str
+    owners: set[str | None]
+    """Their uids."""
+
+
+FoundScalers = Mapping[Scaler, Iterable[Object]]
 
 
 def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
@@ -65,7 +73,7 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
     """
     by_owner: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
     for registration in registrations:
-        owner, annotations = owner_of(registration), _annotations(registration["metadata"])
+        owner, annotations = owner_of(registration), _annotations(registration)
         release = annotations.get(_HELM_RELEASE)
         # Not every way of installing leaves Helm's annotation.
         ours = owner == ADAPTER_SERVICE and release in (None, ADAPTER_NAME)
@@ -82,9 +90,7 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
         )
 
 
-def adapter_of_unknown_origin(
-    registrations: Iterable[Object], found: Mapping[Scaler, Iterable[Object]], stack: str
-) -> Iterator[str]:
+def adapter_of_unknown_origin(registrations: Iterable[Object], found: FoundScalers, stack: str) -> Iterator[str]:
     """Yield a warning where the cluster has an adapter that the stack may not have installed.
 
     Not every release carries the name of its stack. The stack's HPAs, which are made after the adapter, do.
@@ -94,14 +100,8 @@ def adapter_of_unknown_origin(
         found: the objects of each kind in the stack's namespaces.
         stack: the name that the stack writes on its HPAs.
     """
-    ours = (
-        stack_of(autoscaler["metadata"]) == stack
-        for scaler, objects in found.items()
-        if scaler.kind == _HPA
-        for autoscaler in objects
-    )
     registered = [entry["metadata"]["name"] for entry in registrations if owner_of(entry) == ADAPTER_SERVICE]
-    if registered and not any(ours):
+    if registered and not any(autoscaler.stack == stack for autoscaler in _autoscalers(found)):
         yield (
             f"{ADAPTER_SERVICE} already serves {' and '.join(registered)}, and this stack has no HPA yet. Unless an "
             f"earlier `up` of this stack installed that adapter, `up` will fail: the release name {ADAPTER_NAME} is "
@@ -110,85 +110,94 @@ def adapter_of_unknown_origin(
         )
 
 
-def other_autoscalers(scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[Object]], stack: str) -> Iterator[str]:
+def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: str) -> Iterator[str]:
     """Yield a sentence on each other autoscaler of a Deployment of the stack.
 
     Args:
-        scaled: the stack's Deployments.
+        services: of the stack.
         found: the objects of each kind in their namespaces.
         stack: the name that the stack writes on its HPAs.
     """
-    by_deployment = {(ours.namespace, ours.deployment): ours for ours in scaled}
-    by_autoscaler = {(ours.namespace, ours.autoscaler): ours for ours in scaled}
-    reported = {
-        autoscaler["metadata"]["uid"]
-        for scaler, objects in found.items()
-        for autoscaler in objects
-        if scaler.kind != _HPA and "uid" in autoscaler["metadata"]
-    }
-    for scaler, objects in found.items():
-        for found_object in objects:
-            metadata, kind, target = found_object["metadata"], *_target(found_object)
-            namespace, name = metadata["namespace"], metadata["name"]
-            maker = stack_of(metadata) if scaler.kind == _HPA else None
-            if maker == stack:
-                former = by_deployment.get((namespace, target)) if kind == "Deployment" else None
-                if former and former.retained and former.autoscaler != name:
-                    yield (
-                        f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With adopted or "
-                        f"retainOnDelete it would stay beside HPA {namespace}/{former.autoscaler}, and with two HPAs "
-                        f"neither scales. Keep its name, or run `kubectl delete hpa {name} -n {namespace}` first."
-                    )
-                continue
-            # A ScaledObject makes an HPA, and recreates it when it is deleted.
-            if any(owner.get("uid") in reported for owner in metadata.get("ownerReferences") or ()):
-                continue
-            rival = by_deployment.get((namespace, target)) if kind == "Deployment" else None
-            namesake = by_autoscaler.get((namespace, name)) if scaler.kind == _HPA else None
-            # Made by hand as in the guide: `up` adopts it.
-            if namesake and namesake is rival and maker is None:
-                continue
-            of = f" of stack {maker}" if maker else ""
-            scales = f"{scaler.kind} {namespace}/{name}{of} scales {kind} {namespace}/{target}"
-            delete = f"`kubectl delete {scaler.plural} {name} -n {namespace}`"
-            if namesake:
-                keep = (
-                    f" If {maker} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
-                    f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`."
-                )
+    by_target = {(ours.namespace, "Deployment", ours.object_name): ours for ours in services}
+    by_autoscaler = {(ours.namespace, _HPA, ours.autoscaler_name): ours for ours in services}
+    autoscalers = _autoscalers(found)
+    makers = {autoscaler.uid for autoscaler in autoscalers if autoscaler.scaler.kind != _HPA}
+    for autoscaler in autoscalers:
+        scaler, namespace, name, maker = autoscaler.scaler, autoscaler.namespace, autoscaler.name, autoscaler.stack
+        kind, target = autoscaler.target
+        rival = by_target.get((namespace, kind, target))
+        if maker == stack:
+            if rival and (rival.adopted or rival.retain_on_delete) and rival.autoscaler_name != name:
                 yield (
-                    f"{scales}, and the HPA of this stack for Deployment {namespace}/{namesake.deployment} has the "
-                    f"same name. Delete the other HPA ({delete}), or give the service another autoscaler.name."
-                    f"{keep if maker else ''}"
+                    f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With adopted or "
+                    f"retainOnDelete it would stay beside HPA {namespace}/{rival.autoscaler_name}, and with two HPAs "
+                    f"neither scales. Keep its name, or run `kubectl delete hpa {name} -n {namespace}` first."
                 )
-            elif rival:
-                yield (
-                    f"{scales}, and so does HPA {namespace}/{rival.autoscaler} of this stack. A Deployment can have "
-                    f"one autoscaler. Delete the other ({delete}){scaler.hint}, or remove the service from services."
-                )
+            continue
+        # A ScaledObject makes an HPA, and recreates it when it is deleted.
+        if makers & autoscaler.owners:
+            continue
+        namesake = by_autoscaler.get((namespace, scaler.kind, name))
+        # Made by hand as in the guide: `up` adopts it.
+        if namesake and namesake is rival and maker is None:
+            continue
+        of = f" of stack {maker}" if maker else ""
+        scales = f"{scaler.kind} {namespace}/{name}{of} scales {kind} {namespace}/{target}"
+        delete = f"`kubectl delete {scaler.plural} {name} -n {namespace}`"
+        if namesake:
+            keep = (
+                f" If {maker} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
+                f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`."
+            )
+            yield (
+                f"{scales}, and the HPA of this stack for Deployment {namespace}/{namesake.object_name} has the "
+                f"same name. Delete the other HPA ({delete}), or give the service another autoscaler.name."
+                f"{keep if maker else ''}"
+            )
+        elif rival:
+            yield (
+                f"{scales}, and so does HPA {namespace}/{rival.autoscaler_name} of this stack. A Deployment can have "
+                f"one autoscaler. Delete the other ({delete}){scaler.hint}, or remove the service from services."
+            )
 
 
-def unknown_former_names(
-    scaled: Sequence[Scaled], found: Mapping[Scaler, Iterable[Object]], stack: str
-) -> Iterator[str]:
+def unknown_former_names(services: Sequence[Service], found: FoundScalers, stack: str) -> Iterator[str]:
     """Yield a warning on each renamed service whose former name the stack does not have.
 
     Args:
-        scaled: the stack's Deployments.
+        services: of the stack.
         found: the objects of each kind in their namespaces.
         stack: the name that the stack writes on its HPAs.
     """
-    autoscalers = [autoscaler for objects in found.values() for autoscaler in objects]
-    own = [autoscaler for autoscaler in autoscalers if stack_of(autoscaler["metadata"]) == stack]
-    have = {(autoscaler["metadata"]["namespace"], _target(autoscaler)[1]) for autoscaler in own}
-    for service in scaled:
+    own = [autoscaler for autoscaler in _autoscalers(found) if autoscaler.stack == stack]
+    have = {(autoscaler.namespace, autoscaler.target[1]) for autoscaler in own}
+    for service in services:
         # A stack without any HPA makes all of them.
-        if service.renamed and own and (service.namespace, service.deployment) not in have:
+        if service.formerly and own and (service.namespace, service.formerly) not in have:
             yield (
-                f"formerly is {service.deployment!r}, and this stack has no such service in namespace "
+                f"formerly is {service.formerly!r}, and this stack has no such service in namespace "
                 f"{service.namespace}. The service is created, and a service that the settings no longer have is "
                 "deleted. Check the former name."
             )
+
+
+def platform_users(metrics: Collection[str], hpas: Iterable[Object], stack: str) -> Iterator[str]:
+    """Yield each HPA of another owner that needs a platform, with what it scales.
+
+    An HPA of another stack counts whatever it reads, since its pods run on the platform's nodes.
+
+    Args:
+        metrics: names under which the platform's adapter exposes metrics for pods.
+        hpas: of all namespaces, in any version of the API that has their metrics.
+        stack: the name that the platform's own stack writes on its HPAs.
+    """
+    for hpa in hpas:
+        found = _autoscaler(SCALERS[0], hpa)
+        if found.stack == stack or (found.stack is None and set(metrics_read(hpa)).isdisjoint(metrics)):
+            continue
+        kind, target = found.target
+        made_by = f"stack {found.stack}" if found.stack else "no stack"
+        yield f"{kind} {found.namespace}/{target} (HPA {found.namespace}/{found.name} of {made_by})"
 
 
 def owner_of(registration: Object) -> str:
@@ -197,20 +206,24 @@ def owner_of(registration: Object) -> str:
     return f"{service['namespace']}/{service['name']}" if service else "the API server itself"
 
 
-def _target(autoscaler: Object) -> tuple[str, str]:
-    """Return kind and name; KEDA's default kind where there is none."""
-    target = autoscaler["spec"].get("scaleTargetRef")
-    if not isinstance(target, Mapping):
-        target = {}
-    return target.get("kind") or "Deployment", target.get("name") or ""
+def _autoscalers(found: FoundScalers) -> list[_Autoscaler]:
+    return [_autoscaler(scaler, entry) for scaler, objects in found.items() for entry in objects]
 
 
-def stack_of(metadata: Object) -> str | None:
-    """Return the stack that made an HPA; None: no stack did."""
-    stack: str | None = _annotations(metadata).get(STACK_ANNOTATION)
-    return stack
+def _autoscaler(scaler: Scaler, found: Object) -> _Autoscaler:
+    metadata, target = found["metadata"], found["spec"].get("scaleTargetRef") or {}
+    return _Autoscaler(
+        scaler,
+        metadata["namespace"],
+        metadata["name"],
+        # KEDA's default kind.
+        (target.get("kind") or "Deployment", target.get("name") or ""),
+        _annotations(found).get(STACK_ANNOTATION) if scaler.kind == _HPA else None,
+        metadata.get("uid") or "",
+        {owner.get("uid") for owner in metadata.get("ownerReferences") or ()},
+    )
 
 
-def _annotations(metadata: Object) -> Object:
-    annotations: Object = metadata.get("annotations") or {}
+def _annotations(found: Object) -> Object:
+    annotations: Object = found["metadata"].get("annotations") or {}
     return annotations

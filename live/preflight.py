@@ -9,7 +9,6 @@ import pulumi
 from autoscaling.settings.services import Service
 from live.cluster_client import UnreachableError, UnsupportedError
 from live.other_owners import (
-    Scaled,
     adapter_of_unknown_origin,
     other_adapters,
     other_autoscalers,
@@ -35,16 +34,6 @@ def no_other_owners(
         stack: the name that the stack writes on its HPAs and its adapter, such as `ackgpu/dev`.
         installs_adapter: whether the stack installs the adapter, rather than adopt it or use another stack's.
     """
-    scaled = [
-        Scaled(
-            service.namespace,
-            service.object_name,
-            service.autoscaler_name,
-            renamed=service.formerly is not None,
-            retained=service.adopted or service.retain_on_delete,
-        )
-        for service in services
-    ]
 
     async def check(kubeconfig: str) -> str:
         try:
@@ -60,11 +49,11 @@ def no_other_owners(
             )
         faults = [
             *other_adapters(snapshot.registrations),
-            *other_autoscalers(scaled, snapshot.scalers, stack),
+            *other_autoscalers(services, snapshot.scalers, stack),
         ]
         if faults:
             raise pulumi.RunError("\n".join(["Nothing was changed:", *faults]))
-        for warning in unknown_former_names(scaled, snapshot.scalers, stack):
+        for warning in unknown_former_names(services, snapshot.scalers, stack):
             pulumi.log.warn(warning)
         if installs_adapter and snapshot.adapter.installer != stack:
             for warning in adapter_of_unknown_origin(snapshot.registrations, snapshot.scalers, stack):

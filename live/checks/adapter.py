@@ -1,36 +1,44 @@
-"""The configuration of the adapter behind the custom metrics API: the address of Prometheus and its rules."""
+"""The adapter behind the custom metrics API: its address of Prometheus, its rules, and why it is not available."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import yaml
 
 from autoscaling.metrics.adapter_rules import Rule
-from autoscaling.metrics.exposed_name import exposed_name
 from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod
 from live.cluster_client import Object
 
-_URL_ARGUMENT, _HEADER_ARGUMENT = "--prometheus-url=", "--prometheus-header="
+_URL, _HEADER = "--prometheus-url=", "--prometheus-header="
+
+_CAUSES = {
+    r"x509|tls:": "the API server does not trust the adapter's certificate: the APIService needs a caBundle, or "
+    "insecureSkipTLSVerify",
+    r"connection refused|not listening": "nothing listens there: the port of the APIService, of its Service and of the "
+    "adapter must be the same",
+    r"deadline exceeded|[Tt]imeout|no route to host|unreachable": "the control plane does not reach the adapter: open "
+    "its port (443, or 6443) in the security group and the network policies",
+    r"403|Forbidden": "the control plane is refused, by a proxy on the way (no_proxy lacks the cluster's Services) or "
+    "by RBAC (the adapter's account needs the roles system:auth-delegator and "
+    "extension-apiserver-authentication-reader)",
+    r"401|Unauthorized": "the adapter does not accept the control plane's client certificate, of the authority in "
+    "ConfigMap kube-system/extension-apiserver-authentication",
+}
+"""Causes by a pattern in the message that `kube-aggregator` writes; the first match counts."""
 
 
 @dataclass(frozen=True)
 class Adapter:
     """The running adapter's configuration, read from its pod."""
 
-    prometheus_url: str
+    prometheus_url: str = field(repr=False)
     """A secret: its path holds a token."""
-    prometheus_headers: Mapping[str, str]
+    prometheus_headers: Mapping[str, str] = field(repr=False)
     """Of each query; a secret."""
     rules: Sequence[Rule]
-
-    def __repr__(self) -> str:
-        return f"Adapter({len(self.rules)} rules)"
-
-    def rule_of(self, metric: str) -> Rule | None:
-        """The rule that exposes the metric."""
-        return next((rule for rule in self.rules if exposed_name(rule) == metric), None)
 
 
 def ready_pod(cluster: ClusterReader, registration: Object) -> Pod:
@@ -64,13 +72,28 @@ def running_adapter(cluster: ClusterReader, registration: Object) -> Adapter:
     """
     pod = ready_pod(cluster, registration)
     arguments = [argument for container in pod.spec["containers"] for argument in container.get("args") or ()]
-    url = next(_values(arguments, _URL_ARGUMENT), None)
-    headers = {
-        name: value for name, _, value in (header.partition("=") for header in _values(arguments, _HEADER_ARGUMENT))
-    }
-    if url is None:
+    urls = [argument.removeprefix(_URL) for argument in arguments if argument.startswith(_URL)]
+    if not urls:
         raise _unreadable(pod)
-    return Adapter(url, headers, _rules(cluster, pod))
+    headers = [argument.removeprefix(_HEADER) for argument in arguments if argument.startswith(_HEADER)]
+    by_name = {name: value for name, _, value in (header.partition("=") for header in headers)}
+    return Adapter(urls[0], by_name, _rules(cluster, pod))
+
+
+def likely_cause(message: str, allowed_names: Sequence[str] = ()) -> str | None:
+    """Return the likely cause of a condition `Available` that is not true; None for an unknown message.
+
+    Args:
+        message: of the condition.
+        allowed_names: common names of the client certificate that the cluster's extension servers accept; none: any.
+    """
+    # An address may hold any number.
+    said = re.sub(r"https?://\S+", "", message)
+    pattern = next((pattern for pattern in _CAUSES if re.search(pattern, said)), None)
+    if pattern is None:
+        return None
+    names = f", with the CN {' or '.join(allowed_names)}" if allowed_names and pattern.startswith("401") else ""
+    return _CAUSES[pattern] + names
 
 
 def _pods(cluster: ClusterReader, registration: Object) -> list[Pod]:
@@ -81,21 +104,16 @@ def _pods(cluster: ClusterReader, registration: Object) -> list[Pod]:
     return pods
 
 
-def _values(arguments: Sequence[str], flag: str) -> Iterator[str]:
-    return (argument.removeprefix(flag) for argument in arguments if argument.startswith(flag))
-
-
 def _rules(cluster: ClusterReader, pod: Pod) -> Sequence[Rule]:
     names = [volume["configMap"]["name"] for volume in pod.spec.get("volumes") or () if volume.get("configMap")]
     for name in names:
         for text in cluster.config_map(name, pod.namespace).values():
             try:
-                content = yaml.safe_load(text)
-            except yaml.YAMLError:
+                rules: list[Rule] = yaml.safe_load(text)["rules"]
+            # A file beside the rules.
+            except (yaml.YAMLError, TypeError, KeyError):
                 continue
-            if isinstance(content, dict) and isinstance(content.get("rules"), list):
-                rules: list[Rule] = content["rules"]
-                return rules
+            return rules
     raise _unreadable(pod)
 
 

@@ -12,14 +12,13 @@ import urllib3
 from autoscaling.ack.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
 from autoscaling.metrics.rule_drift import drift
 from autoscaling.quantity import decimal
-from live.checks.adapter import mounted_rules, ready_pod, running_adapter
-from live.checks.availability import likely_cause
+from live.checks.adapter import likely_cause, mounted_rules, ready_pod, running_adapter
 from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod, condition, selector
 from live.checks.diagnosis import why_no_value
 from live.checks.exporter import EXPORTER, missing_exporter
 from live.checks.outputs import ServiceOutputs, StackOutputs
+from live.checks.prometheus import web
 from live.checks.steps import Step
-from live.checks.web import web
 from live.cluster_client import ClusterClient, Object
 from live.other_owners import owner_of
 
@@ -32,21 +31,21 @@ def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
     Raises:
         UnreachableError: the cluster itself can't be reached, or refuses the credential.
     """
-    cluster = ClusterReader(client)
-    yield _registered(outputs, cluster)
+    checks = _Checks(outputs, client)
+    yield checks.registered()
     if outputs.adapter_rules is not None:
-        yield _rules_as_given(outputs.adapter_rules, outputs, cluster)
+        yield checks.rules_as_given(outputs.adapter_rules)
     if outputs.monitored_node_pool_id:
-        yield _exporter_runs(outputs.monitored_node_pool_id, cluster)
+        yield checks.exporter_runs(outputs.monitored_node_pool_id)
     # Without a pod on a GPU there are no series of pods to list.
     if outputs.services:
-        yield _metrics_listed(outputs.metric_resources, outputs, cluster)
+        yield checks.metrics_listed(outputs.metric_resources)
     for service in outputs.services:
-        yield _pods_ready(service, cluster)
+        yield checks.pods_ready(service)
         for metric in service.metrics:
-            yield _values_served(metric.name, service, outputs, cluster)
+            yield checks.values_served(metric.name, service)
         yield _answer(service)
-        yield _autoscaler_active(service, cluster)
+        yield checks.autoscaler_active(service)
 
 
 def broken_link(outputs: StackOutputs, client: ClusterClient) -> Step | None:
@@ -57,61 +56,163 @@ def broken_link(outputs: StackOutputs, client: ClusterClient) -> Step | None:
     Raises:
         UnreachableError: as for `check_stack`.
     """
-    return next((step for step in _causes_first(outputs, ClusterReader(client)) if not step.ok), None)
+    return next((step for step in _causes_first(outputs, _Checks(outputs, client)) if not step.ok), None)
 
 
-def _causes_first(outputs: StackOutputs, cluster: ClusterReader) -> Iterator[Step]:
-    yield _registered(outputs, cluster)
-    active = {service.hpa_path: _autoscaler_active(service, cluster) for service in outputs.services}
+def _causes_first(outputs: StackOutputs, checks: _Checks) -> Iterator[Step]:
+    yield checks.registered()
+    active = {service.hpa_path: checks.autoscaler_active(service) for service in outputs.services}
     blind = [service for service in outputs.services if not active[service.hpa_path].ok]
     # An HPA's status is as old as its last sync, so the values of one service for each metric are read too. Reading
     # those of all would take too long: the adapter takes a second for each service.
     samples = {metric.name: service for service in outputs.services for metric in service.metrics}
     looked_at = blind or [service for service in outputs.services if service in samples.values()]
     for service in looked_at:
-        yield _pods_ready(service, cluster)
+        yield checks.pods_ready(service)
     names = {metric.name for service in looked_at for metric in service.metrics}
-    yield _metrics_listed(sorted(f"pods/{name}" for name in names), outputs, cluster)
+    yield checks.metrics_listed(sorted(f"pods/{name}" for name in names))
     for service in looked_at:
         for metric in service.metrics:
             if blind or samples[metric.name] == service:
-                yield _values_served(metric.name, service, outputs, cluster)
+                yield checks.values_served(metric.name, service)
         yield active[service.hpa_path]
 
 
-def _registered(outputs: StackOutputs, cluster: ClusterReader) -> Step:
-    return _guarded("custom metrics API", "available", lambda: _registration(outputs, cluster))
+class _Checks:
+    """Each check of a link, as a step."""
 
+    def __init__(self, outputs: StackOutputs, client: ClusterClient) -> None:
+        self._outputs = outputs
+        self._cluster = ClusterReader(client)
 
-def _rules_as_given(given: Mapping[str, str], outputs: StackOutputs, cluster: ClusterReader) -> Step:
-    expected = f"the stack's {len(given)}"
-    return _guarded("rules of the adapter", expected, lambda: _rules(given, outputs, cluster))
+    def registered(self) -> Step:
+        return _guarded("custom metrics API", "available", self._registration)
 
+    def rules_as_given(self, given: Mapping[str, str]) -> Step:
+        return _guarded("rules of the adapter", f"the stack's {len(given)}", lambda: self._rules(given))
 
-def _metrics_listed(wanted: Sequence[str], outputs: StackOutputs, cluster: ClusterReader) -> Step:
-    return _guarded("metrics listed", ", ".join(wanted), lambda: _listed(wanted, outputs, cluster))
+    def exporter_runs(self, node_pool: str) -> Step:
+        expected = f"a Ready pod of {EXPORTER} on each GPU node"
+        return _guarded("GPU exporter", expected, lambda: self._exporter(node_pool))
 
+    def metrics_listed(self, wanted: Sequence[str]) -> Step:
+        return _guarded("metrics listed", ", ".join(wanted), lambda: self._listed(wanted))
 
-def _exporter_runs(node_pool: str, cluster: ClusterReader) -> Step:
-    return _guarded(
-        "GPU exporter", f"a Ready pod of {EXPORTER} on each GPU node", lambda: _exporter(node_pool, cluster)
-    )
+    def pods_ready(self, service: ServiceOutputs) -> Step:
+        name = f"pods of {service.namespace}/{service.name}"
+        return _guarded(name, "each replica Ready", lambda: self._pods(service))
 
+    def values_served(self, metric: str, service: ServiceOutputs) -> Step:
+        name = f"{metric} of {service.namespace}/{service.name}"
+        return _guarded(name, "a value for each Ready pod", lambda: self._values(metric, service))
 
-def _pods_ready(service: ServiceOutputs, cluster: ClusterReader) -> Step:
-    name = f"pods of {service.namespace}/{service.name}"
-    return _guarded(name, "each replica Ready", lambda: _pods(service, cluster))
+    def autoscaler_active(self, service: ServiceOutputs) -> Step:
+        targets = " and ".join(metric.target for metric in service.metrics)
+        expected = f"a target of {targets}, ScalingActive"
+        return _guarded(f"HPA {service.hpa_path}", expected, lambda: self._hpa(service))
 
+    def _registered_api(self) -> Object:
+        group, version = self._outputs.custom_metrics_path.removeprefix("/apis/").split("/")
+        return self._cluster.api_service(f"{version}.{group}")
 
-def _values_served(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: ClusterReader) -> Step:
-    name = f"{metric} of {service.namespace}/{service.name}"
-    return _guarded(name, "a value for each Ready pod", lambda: _values(metric, service, outputs, cluster))
+    def _registration(self) -> tuple[bool, str]:
+        registration = self._registered_api()
+        owner = owner_of(registration)
+        if owner != ADAPTER_SERVICE:
+            return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: a cluster can have only one adapter for it"
+        available = condition(registration, "Available")
+        if available.get("status") == "True":
+            return True, f"available, served by {owner}"
+        # Fails where the adapter is down.
+        ready_pod(self._cluster, registration)
+        if not available:
+            return False, f"{owner} is not available (no condition yet)"
+        message = available.get("message", "")
+        cause = likely_cause(message, self._allowed_names())
+        observed = f"{owner} is not available ({available.get('reason')}: {message})"
+        return False, f"{observed}: {cause}" if cause else observed
 
+    def _allowed_names(self) -> list[str]:
+        """Return the common names of the control plane's client certificate that the cluster publishes; none: any."""
+        with contextlib.suppress(BrokenLinkError, KeyError, ValueError):
+            published = self._cluster.config_map("extension-apiserver-authentication", "kube-system")
+            names: list[str] = json.loads(published["requestheader-allowed-names"])
+            return names
+        return []
 
-def _autoscaler_active(service: ServiceOutputs, cluster: ClusterReader) -> Step:
-    targets = " and ".join(metric.target for metric in service.metrics)
-    expected = f"a target of {targets}, ScalingActive"
-    return _guarded(f"HPA {service.hpa_path}", expected, lambda: _hpa(service, cluster))
+    def _rules(self, given: Mapping[str, str]) -> tuple[bool, str]:
+        differences = list(drift(given, mounted_rules(self._cluster, self._registered_api())))
+        if not differences:
+            return True, "the same"
+        # Pulumi does not look inside a release, so it sees no change.
+        return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` restores them"
+
+    def _listed(self, wanted: Sequence[str]) -> tuple[bool, str]:
+        listed = {resource["name"] for resource in self._cluster.get(self._outputs.custom_metrics_path)["resources"]}
+        missing = [name for name in wanted if name not in listed]
+        if missing:
+            why = self._why_no_value(missing[0].partition("/")[2])
+            return False, f"not listed: {', '.join(missing)}; {why}"
+        return True, f"all {len(wanted)} listed"
+
+    def _exporter(self, node_pool: str) -> tuple[bool, str]:
+        gap = missing_exporter(self._cluster, node_pool)
+        nodes = len(self._cluster.gpu_nodes(node_pool))
+        return gap is None, gap or (f"on each of {nodes}" if nodes else "the pool has no GPU node now")
+
+    def _why_no_value(self, metric: str, pods: Sequence[Pod] = ()) -> str:
+        def gap() -> str | None:
+            pool = self._outputs.monitored_node_pool_id
+            try:
+                return pool and missing_exporter(self._cluster, pool, {pod.node for pod in pods if pod.node})
+            except BrokenLinkError as error:
+                return str(error)
+
+        adapter = running_adapter(self._cluster, self._registered_api())
+        return why_no_value(metric, adapter, [pod.name for pod in pods], gap)
+
+    def _pods(self, service: ServiceOutputs) -> tuple[bool, str]:
+        deployment = self._cluster.deployment(service.deployment, service.namespace)
+        pods = self._cluster.pods_of(deployment)
+        ready = sum(pod.ready for pod in pods)
+        wanted = deployment["spec"]["replicas"]
+        if wanted == 0:
+            return False, (
+                "its Deployment was scaled to 0, and an HPA does not scale it up from there. Run `kubectl scale "
+                f"-n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}`"
+            )
+        observed = f"{ready} Ready of {wanted}"
+        waiting = next((pod for pod in pods if not pod.ready), None)
+        if waiting:
+            observed += f"; {waiting.name} is not ({waiting.reason})"
+        return ready > 0 and ready == wanted, observed
+
+    def _values(self, metric: str, service: ServiceOutputs) -> tuple[bool, str]:
+        path = f"{self._outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{metric}"
+        deployment = self._cluster.deployment(service.deployment, service.namespace)
+        ready = {pod.name: pod for pod in self._cluster.pods_of(deployment) if pod.ready}
+        items = self._cluster.get(path, labelSelector=selector(deployment))["items"]
+        values = {item["describedObject"]["name"]: decimal(item["value"]) for item in items}
+        missing = [pod for pod in ready if pod not in values]
+        if missing:
+            why = self._why_no_value(metric, [ready[pod] for pod in missing])
+            return False, f"no value for {', '.join(missing)}; {why}"
+        return bool(ready), ", ".join(f"{pod}={values[pod]}" for pod in ready) or "no pod is Ready"
+
+    def _hpa(self, service: ServiceOutputs) -> tuple[bool, str]:
+        status = self._cluster.hpa(service.hpa, service.namespace, [metric.name for metric in service.metrics])
+        if not status.scaling_active:
+            observed = f"{status}, not active ({status.reason})"
+            # Another HPA selects the same pods.
+            if status.reason.startswith("AmbiguousSelector"):
+                observed += ": delete the other HPA; with two HPAs neither scales"
+            return False, observed
+        unread = [metric.name for metric in status.metrics if metric.reading is None]
+        if unread:
+            return False, f"{status}, {', '.join(unread)} has no reading yet"
+        wanted = [Decimal(metric.target) for metric in service.metrics]
+        as_wanted = [metric.target for metric in status.metrics] == wanted
+        return as_wanted, f"{status} at {status.desired} replica(s), ScalingActive"
 
 
 def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) -> Step:
@@ -120,105 +221,6 @@ def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) ->
     except BrokenLinkError as error:
         return Step(name, expected, str(error), False)
     return Step(name, expected, observed, ok)
-
-
-def _registered_api(outputs: StackOutputs, cluster: ClusterReader) -> Object:
-    group, version = outputs.custom_metrics_path.removeprefix("/apis/").split("/")
-    return cluster.api_service(f"{version}.{group}")
-
-
-def _registration(outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
-    registration = _registered_api(outputs, cluster)
-    owner = owner_of(registration)
-    if owner != ADAPTER_SERVICE:
-        return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: a cluster can have only one adapter for it"
-    available = condition(registration, "Available")
-    if available.get("status") == "True":
-        return True, f"available, served by {owner}"
-    # Fails where the adapter is down.
-    ready_pod(cluster, registration)
-    if not available:
-        return False, f"{owner} is not available (no condition yet)"
-    message = available.get("message", "")
-    cause = likely_cause(message, _allowed_names(cluster))
-    observed = f"{owner} is not available ({available.get('reason')}: {message})"
-    return False, f"{observed}: {cause}" if cause else observed
-
-
-def _allowed_names(cluster: ClusterReader) -> list[str]:
-    """Return the common names of the control plane's client certificate that the cluster publishes; none: any."""
-    with contextlib.suppress(BrokenLinkError, KeyError, ValueError):
-        published = cluster.config_map("extension-apiserver-authentication", "kube-system")
-        names: list[str] = json.loads(published["requestheader-allowed-names"])
-        return names
-    return []
-
-
-def _rules(given: Mapping[str, str], outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
-    differences = list(drift(given, mounted_rules(cluster, _registered_api(outputs, cluster))))
-    if not differences:
-        return True, "the same"
-    # Pulumi does not look inside a release, so it sees no change.
-    return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` restores them"
-
-
-def _listed(wanted: Sequence[str], outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
-    listed = {resource["name"] for resource in cluster.get(outputs.custom_metrics_path)["resources"]}
-    missing = [name for name in wanted if name not in listed]
-    if missing:
-        why = _why_no_value(missing[0].partition("/")[2], outputs, cluster)
-        return False, f"not listed: {', '.join(missing)}; {why}"
-    return True, f"all {len(wanted)} listed"
-
-
-def _exporter(node_pool: str, cluster: ClusterReader) -> tuple[bool, str]:
-    gap = missing_exporter(cluster, node_pool)
-    nodes = len(cluster.gpu_nodes(node_pool))
-    return gap is None, gap or (f"on each of {nodes}" if nodes else "the pool has no GPU node now")
-
-
-def _why_no_value(metric: str, outputs: StackOutputs, cluster: ClusterReader, pods: Sequence[Pod] = ()) -> str:
-    def gap() -> str | None:
-        if outputs.monitored_node_pool_id is None:
-            return None
-        try:
-            return missing_exporter(cluster, outputs.monitored_node_pool_id, {pod.node for pod in pods if pod.node})
-        except BrokenLinkError as error:
-            return str(error)
-
-    adapter = running_adapter(cluster, _registered_api(outputs, cluster))
-    return why_no_value(metric, adapter, [pod.name for pod in pods], gap)
-
-
-def _pods(service: ServiceOutputs, cluster: ClusterReader) -> tuple[bool, str]:
-    deployment = cluster.deployment(service.deployment, service.namespace)
-    pods = cluster.pods_of(deployment)
-    ready = sum(pod.ready for pod in pods)
-    replicas = deployment["spec"].get("replicas")
-    wanted = 1 if replicas is None else replicas
-    if wanted == 0:
-        scale = (
-            f"kubectl scale -n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}"
-        )
-        return False, f"its Deployment was scaled to 0, and an HPA does not scale it up from there. Run `{scale}`"
-    observed = f"{ready} Ready of {wanted}"
-    waiting = next((pod for pod in pods if not pod.ready), None)
-    if waiting:
-        observed += f"; {waiting.name} is not ({waiting.reason})"
-    return ready > 0 and ready == wanted, observed
-
-
-def _values(metric: str, service: ServiceOutputs, outputs: StackOutputs, cluster: ClusterReader) -> tuple[bool, str]:
-    path = f"{outputs.custom_metrics_path}/namespaces/{service.namespace}/pods/*/{metric}"
-    deployment = cluster.deployment(service.deployment, service.namespace)
-    ready = {pod.name: pod for pod in cluster.pods_of(deployment) if pod.ready}
-    items = cluster.get(path, labelSelector=selector(deployment))["items"]
-    values = {item["describedObject"]["name"]: decimal(item["value"]) for item in items}
-    missing = [pod for pod in ready if pod not in values]
-    if missing:
-        why = _why_no_value(metric, outputs, cluster, [ready[pod] for pod in missing])
-        return False, f"no value for {', '.join(missing)}; {why}"
-    return bool(ready), ", ".join(f"{pod}={values[pod]}" for pod in ready) or "no pod is Ready"
 
 
 def _answer(service: ServiceOutputs) -> Step:
@@ -231,19 +233,3 @@ def _answer(service: ServiceOutputs) -> Step:
     ok = response.status == 200 and service.answer in ("", answer)
     shown = service.answer if ok else answer[:80]
     return Step(name, expected, f"{response.status} {shown}".rstrip(), ok)
-
-
-def _hpa(service: ServiceOutputs, cluster: ClusterReader) -> tuple[bool, str]:
-    status = cluster.hpa(service.hpa, service.namespace, [metric.name for metric in service.metrics])
-    if not status.scaling_active:
-        observed = f"{status}, not active ({status.reason})"
-        return (
-            False,
-            f"{observed}: delete the other HPA; with two HPAs neither scales" if status.ambiguous else observed,
-        )
-    unread = [metric.name for metric in status.metrics if metric.reading is None]
-    if unread:
-        return False, f"{status}, {', '.join(unread)} has no reading yet"
-    wanted = [Decimal(metric.target) for metric in service.metrics]
-    as_wanted = [metric.target for metric in status.metrics] == wanted
-    return as_wanted, f"{status} at {status.desired} replica(s), ScalingActive"

@@ -49,11 +49,6 @@ class HpaStatus:
     reason: str
 
     @property
-    def ambiguous(self) -> bool:
-        """Whether another HPA selects the same pods."""
-        return self.reason.startswith("AmbiguousSelector")
-
-    @property
     def reading(self) -> Decimal | None:
         """Of the first metric."""
         return self.metrics[0].reading

@@ -24,7 +24,7 @@ def why_no_value(
         pods: Ready pods without a value; none where the adapter does not list the metric.
         missing_exporter: says which nodes lack the exporter, for a metric of GPUs.
     """
-    rule = adapter.rule_of(metric)
+    rule = next((rule for rule in adapter.rules if exposed_name(rule) == metric), None)
     if rule is None:
         exposed = sorted({name for exposing in adapter.rules if (name := exposed_name(exposing))})
         return (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from autoscaling.ack.taints import Taint, keeping_off, tolerations, written
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
-from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod
+from live.checks.cluster_reader import BrokenLinkError, ClusterReader
 from live.cluster_client import Object
 
 EXPORTER = f"{EXPORTER_NAMESPACE}/{EXPORTER_NAME}"
@@ -18,30 +18,13 @@ _LISTED = 3
 """Nodes listed in a sentence."""
 
 
-@dataclass(frozen=True)
-class _Taint:
+class _Rule(NamedTuple):
+    """A taint or a toleration."""
+
     key: str
     value: str | None
     effect: str
-
-
-@dataclass(frozen=True)
-class _Toleration:
-    key: str | None
     operator: str | None
-    value: str | None
-    effect: str | None
-
-
-@dataclass(frozen=True)
-class _Uncovered:
-    """A node without an exporter that is Ready."""
-
-    node: str
-    taints: Sequence[Taint]
-    """Taints that the exporter's pods do not tolerate."""
-    pod: Pod | None
-    """Its pod there, which is not Ready."""
 
 
 def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[str] = ()) -> str | None:
@@ -64,40 +47,32 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
             "metricsAdapter.labels for an exporter of another kind"
         ) from None
     pods = {pod.node: pod for pod in cluster.pods_of(daemon_set)}
-    tolerated = daemon_set["spec"]["template"]["spec"].get("tolerations") or []
-    uncovered = [
-        _Uncovered(name, keeping_off(_taints(node), _tolerations(tolerated)), pods.get(name))
-        for node in wanted
-        if (name := node["metadata"]["name"]) not in pods or not pods[name].ready
-    ]
-    return _sentence(uncovered, tolerated) if uncovered else None
-
-
-def _taints(node: Object) -> list[_Taint]:
-    return [_Taint(taint["key"], taint.get("value"), taint["effect"]) for taint in node["spec"].get("taints") or ()]
-
-
-def _tolerations(tolerated: Sequence[Object]) -> list[_Toleration]:
-    return [
-        _Toleration(*(toleration.get(key) for key in ("key", "operator", "value", "effect")))
-        for toleration in tolerated
-    ]
-
-
-def _sentence(uncovered: Sequence[_Uncovered], tolerated: Sequence[Object]) -> str:
-    names = [node.node for node in uncovered]
+    ready = {node for node, pod in pods.items() if pod.ready}
+    uncovered = {node["metadata"]["name"]: node for node in wanted if node["metadata"]["name"] not in ready}
+    if not uncovered:
+        return None
+    names = list(uncovered)
     rest = len(names) - _LISTED
     where = f"no exporter runs on {', '.join(names[:_LISTED])}" + (f" and {rest} more" if rest > 0 else "")
-    taints = {written(taint): taint for node in uncovered for taint in node.taints}
+    tolerated = daemon_set["spec"]["template"]["spec"].get("tolerations") or []
+    taints = {
+        written(taint): taint
+        for node in uncovered.values()
+        for taint in keeping_off(_rules(node["spec"].get("taints") or ()), _rules(tolerated))
+    }
     if taints:
         return (
             f"{where}: DaemonSet {EXPORTER} does not tolerate the taint{'' if len(taints) == 1 else 's'} "
             f"{', '.join(taints)}; `{_command(list(taints.values()), tolerated)}` adds the toleration"
         )
-    pod = uncovered[0].pod
+    pod = pods.get(names[0])
     if pod is None:
         return f"{where}: DaemonSet {EXPORTER} has no pod there; `kubectl describe` says why"
     return f"{where}: its pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason})"
+
+
+def _rules(entries: Sequence[Object]) -> list[_Rule]:
+    return [_Rule._make(entry.get(part) for part in _Rule._fields) for entry in entries]
 
 
 def _command(taints: Sequence[Taint], tolerated: Sequence[Object]) -> str:

@@ -1,20 +1,25 @@
-"""Reads the current series of Prometheus."""
+"""Reads the current series of Prometheus, with the HTTP client that the checks of services use too."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import urllib3
 
-from live.checks.web import web
-
 _TIMEOUT_SECONDS = 10
 
 
 class PrometheusError(Exception):
     """Prometheus gives no answer. The message continues "Prometheus" and holds neither address nor header."""
+
+
+@functools.cache
+def web() -> urllib3.PoolManager:
+    """One client for all, since each reads the machine's certificates; it ignores the environment's proxies."""
+    return urllib3.PoolManager(retries=False)
 
 
 @dataclass(frozen=True)

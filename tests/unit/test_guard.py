@@ -15,7 +15,7 @@ from commands import destroy_guard as guard
 from commands.command_line import CommandError, run
 from commands.pulumi_cli import PulumiError
 from live.cluster_client import UnreachableError
-from live.platform_users import users_of
+from live.other_owners import platform_users
 
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 OUTPUTS = {"clusterId": "c1", "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
@@ -55,7 +55,7 @@ def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
         {"metadata": {"name": "bare", "namespace": "models"}, "spec": {"scaleTargetRef": {}}},
         older_hpa("as-the-older-api-has-it"),
     ]
-    assert list(users_of([SM_UTIL], found, "ackgpu/platform")) == [
+    assert list(platform_users([SM_UTIL], found, "ackgpu/platform")) == [
         "Deployment models/theirs (HPA models/theirs-hpa of stack ackgpu/team)",
         "Deployment models/on-another-metric (HPA models/on-another-metric-hpa of stack ackgpu/team)",
         "Deployment models/by-hand (HPA models/by-hand-hpa of no stack)",

@@ -12,10 +12,11 @@ import pulumi
 import pytest
 
 from autoscaling.ack.versions import ADAPTER_SERVICE
+from autoscaling.settings.autoscaler import Autoscaler
+from autoscaling.settings.services import Service
 from live.other_owners import (
     SCALERS,
     STACK_ANNOTATION,
-    Scaled,
     adapter_of_unknown_origin,
     other_adapters,
     other_autoscalers,
@@ -30,7 +31,14 @@ CUSTOM, EXTERNAL = "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
 HPAS = "/apis/autoscaling/v1/namespaces/demo/horizontalpodautoscalers"
 HPA, SCALED_OBJECT, CRON_HPA = SCALERS
-BERT = Scaled("demo", "bert", "bert-gpu")
+
+
+def service(name: str = "bert", **keys: Any) -> Service:
+    autoscaler = Autoscaler.model_construct(name="bert-gpu")
+    return Service.model_construct(name=name, namespace="demo", autoscaler=autoscaler, **keys)
+
+
+BERT = service()
 
 
 def registration(name: str, owner: str | None, release: str | None = None) -> dict[str, Any]:
@@ -181,7 +189,7 @@ def test_a_release_with_the_stacks_own_name_is_not_of_unknown_origin(
     [(True, "old", True), (False, "old", False), (True, "bert-gpu", False)],
 )
 def test_reports_an_own_hpa_that_would_stay_beside_its_successor(retained: bool, hpa: str, told: bool) -> None:
-    bert = Scaled("demo", "bert", "bert-gpu", retained=retained)
+    bert = service(retain_on_delete=retained)
     sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
     assert bool(sentences) is told
     assert all("Keep its name, or run `kubectl delete hpa old -n demo` first." in sentence for sentence in sentences)
@@ -207,7 +215,7 @@ def test_a_run_does_not_rename_an_hpa_that_stays(setting: str) -> None:
     ],
 )
 def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], told: bool) -> None:
-    bert = Scaled("demo", "bert", "bert-gpu", renamed=renamed)
+    bert = service("new", formerly="bert") if renamed else BERT
     sentences = list(unknown_former_names([bert], {HPA: hpas}, "ackgpu/dev"))
     assert bool(sentences) is told
     assert all(
@@ -239,7 +247,6 @@ def test_names_both_autoscalers_and_what_to_do() -> None:
         (SCALED_OBJECT, scaler("bert", kind=NO_KIND), True),
         (SCALED_OBJECT, scaler("bert", kind=None), True),
         (SCALED_OBJECT, scaler("bert", kind=""), True),
-        (SCALED_OBJECT, {**BERT_CPU, "spec": {"scaleTargetRef": "bert"}}, False),
         (SCALED_OBJECT, {**BERT_CPU, "spec": {}}, False),
         (CRON_HPA, scaler("nightly"), True),
         (CRON_HPA, scaler("nightly", "bert-gpu", kind="HorizontalPodAutoscaler"), False),
