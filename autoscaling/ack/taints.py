@@ -10,39 +10,32 @@ _OF_KUBERNETES = "node.kubernetes.io/"
 
 
 class Taint(Protocol):
-    """What keeps pods off a node, as Kubernetes has it."""
+    """A taint of a node, as Kubernetes has it; an empty value is the same as none."""
 
     @property
-    def key(self) -> str:
-        """Such as `nvidia.com/gpu`."""
+    def key(self) -> str: ...
 
     @property
-    def value(self) -> str | None:
-        """May be empty."""
+    def value(self) -> str | None: ...
 
     @property
-    def effect(self) -> str:
-        """`NoSchedule`, `PreferNoSchedule` or `NoExecute`."""
+    def effect(self) -> str: ...
 
 
 class Toleration(Protocol):
-    """What lets a pod on a node with a taint; a part that is empty matches any."""
+    """A toleration of a pod, as Kubernetes has it; an empty part matches any, and the default operator is `Equal`."""
 
     @property
-    def key(self) -> str | None:
-        """Of the taint."""
+    def key(self) -> str | None: ...
 
     @property
-    def operator(self) -> str | None:
-        """`Equal`, which is also meant by none, or `Exists`, with which the value does not matter."""
+    def operator(self) -> str | None: ...
 
     @property
-    def value(self) -> str | None:
-        """Of the taint."""
+    def value(self) -> str | None: ...
 
     @property
-    def effect(self) -> str | None:
-        """Of the taint."""
+    def effect(self) -> str | None: ...
 
 
 def tolerations(taints: Iterable[Taint]) -> list[dict[str, str]]:

@@ -78,18 +78,8 @@ def at(values: Values, path: Path) -> Any:
 
 
 def own_in(values: Values) -> Iterator[tuple[Path, str]]:
-    """What of the program's own some values set, or hide behind something that is no map; and what to do instead."""
-    for path, instead in OWN.items():
-        inner: Any = values
-        for key in path:
-            if not isinstance(inner, Mapping):
-                yield path, instead
-                break
-            if key not in inner:
-                break
-            inner = inner[key]
-        else:
-            yield path, instead
+    """Yield what of the program's own some values set, and what to do instead."""
+    return ((path, instead) for path, instead in OWN.items() if at(values, path) is not None)
 
 
 def foreign(values: Values) -> dict[str, Any]:

@@ -93,22 +93,21 @@ def _replicas(service: Service, key: str) -> Iterator[Finding]:
 
 
 def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterator[Finding]:
-    if settings.cluster.autoscaling_api == "v2beta1":
-        window = DEFAULT_SCALE_DOWN_WINDOW
-        if service.startup_time and window < duration_seconds(service.startup_time):
-            yield Finding(
-                f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
-                f"window is always {window}s: pods would be removed before those that replace them are Ready; set "
-                "autoscalingApi to v2, or lower startupTime by a faster start.",
-                ("services", "cluster"),
-            )
+    fixed = settings.cluster.autoscaling_api == "v2beta1"
+    window = DEFAULT_SCALE_DOWN_WINDOW if fixed else service.autoscaler.scale_down.stabilization_window_seconds
+    if not service.startup_time or window >= duration_seconds(service.startup_time):
         return
-    window = service.autoscaler.scale_down.stabilization_window_seconds
-    if service.startup_time and window < duration_seconds(service.startup_time):
-        window_key = f"{key}.autoscaler.scaleDown.stabilizationWindowSeconds"
+    effect = "pods would be removed before those that replace them are Ready"
+    if fixed:
         yield Finding(
-            f"{window_key} is {window}, less than startupTime ({service.startup_time}): pods would be removed "
-            "before those that replace them are Ready; raise it.",
+            f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
+            f"window is always {window}s: {effect}; set autoscalingApi to v2, or lower startupTime by a faster start.",
+            ("services", "cluster"),
+        )
+    else:
+        yield Finding(
+            f"{key}.autoscaler.scaleDown.stabilizationWindowSeconds is {window}, less than startupTime "
+            f"({service.startup_time}): {effect}; raise it.",
             ("services",),
         )
 

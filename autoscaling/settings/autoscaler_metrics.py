@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from autoscaling.ack.instance_types import gpu_memory_mib
-from autoscaling.metrics.adapter_rules import RULE_PRESETS, ExposedMetric, RulePreset, RuleSet
+from autoscaling.metrics.adapter_rules import ExposedMetric
 from autoscaling.metrics.catalogue import Aggregation, GpuMetric, catalogue
 from autoscaling.metrics.extra_rule_checks import EXTRA_RULES, exposed_metrics
 from autoscaling.quantity import parse_quantity
@@ -156,17 +156,11 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
         what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else name_is
         return f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened."
     if "pod" not in exposed.resources:
-        able = [preset for preset in RULE_PRESETS if _for_pods(metric, preset)]
         return (
             f"{name_is}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads pods: set {_RULES} "
-            f"to {' or '.join(able)}, or choose a DCGM_CUSTOM_ metric."
+            "to hardened, or choose a DCGM_CUSTOM_ metric."
         )
     return None
-
-
-def _for_pods(metric: GpuMetric, preset: RulePreset) -> bool:
-    exposed = RuleSet(preset=preset).find(metric.name)
-    return exposed is not None and "pod" in exposed.resources
 
 
 def _usable(settings: Settings) -> str:

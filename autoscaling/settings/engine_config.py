@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,9 +12,8 @@ PROJECT = "ackgpu"
 """Namespace of the settings: the name of the project in Pulumi.yaml."""
 
 OCTAL = re.compile(r"[-+]?0[0-7]+")
-_TIME = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([Tt ])(\d{1,2}):(\d{1,2}):(\d{1,2})(\.\d+)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII
-)
+_TIME = r"\d\d:\d\d:\d\d(\.\d+)?"
+_DATE = re.compile(rf"\d{{4}}-\d\d-\d\d(T{_TIME}(Z|[-+]\d\d:\d\d)| {_TIME})?", re.ASCII)
 
 
 def engine_text(value: Any) -> str:
@@ -38,21 +36,15 @@ def full_key(key: str) -> str | None:
 
 
 def number(text: str) -> int | float | str:
-    """Return what the engine makes of a number in YAML: text if 64 bits can't hold it."""
+    """Return what the engine makes of a number in YAML."""
     digits = text.replace("_", "")
     try:
-        whole = int(digits, 8 if OCTAL.fullmatch(digits) else 0)
-        if -(2**63) <= whole < 2**64:
-            return whole
+        return int(digits, 8 if OCTAL.fullmatch(digits) else 0)
     except ValueError:
         pass
-    if digits.lower().lstrip("+-") in (".inf", ".nan"):
-        return float(digits.replace(".", ""))
     try:
-        fraction = float(digits)
+        fraction = float(digits.replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
-        return text
-    if not math.isfinite(fraction):
         return text
     # The engine drops a zero fraction.
     return int(fraction) if fraction.is_integer() and abs(fraction) < 1e21 else fraction
@@ -60,16 +52,15 @@ def number(text: str) -> int | float | str:
 
 def plain_text(text: str) -> str:
     """Return what the engine makes of a text without quotes: a date becomes another text."""
-    match = _TIME.fullmatch(text)
-    if match is None or (match[4] in ("T", "t")) is not bool(match[9]):
-        return text
-    year, month, day, hour, minute, second = (int(match[part] or 0) for part in (1, 2, 3, 5, 6, 7))
     try:
-        moment = datetime(year, month, day, hour, minute, second)
+        moment = datetime.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
         return text
-    offset, zone = ("+0000", "UTC") if match[9] in (None, "Z") else (match[9].replace(":", ""),) * 2
-    return f"{moment:%Y-%m-%d %H:%M:%S}{(match[8] or '')[:10].rstrip('0.')} {offset} {zone}"
+    if moment is None:
+        return text
+    fraction = f".{moment.microsecond:06d}".rstrip(".0")
+    zone = f"{moment:%z}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} {zone or '+0000'} {'UTC' if zone in ('', '+0000') else zone}"
 
 
 def _decoded(text: str) -> Any:

@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 from autoscaling.metrics.adapter_rules import Rule, RuleSet
 from autoscaling.settings.autoscaler import autoscaler_findings
 from autoscaling.settings.autoscaler_metrics import metric_findings
-from autoscaling.settings.budget import Budget, budget_findings
-from autoscaling.settings.capacity import capacity_findings
+from autoscaling.settings.capacity import Budget, budget_findings, capacity_findings
 from autoscaling.settings.cluster import Cluster, cluster_findings
 from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import Duration, Form, Model, Text

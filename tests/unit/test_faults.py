@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -31,10 +32,10 @@ class Outer(_Model):
     text: str = ""
     list_of_maps: list[Inner] | None = None
     a_map: Inner = Inner()
-    several_maps: dict[str, Annotated[int, Field(ge=0)]] = {}
+    several_maps: dict[str, Annotated[int, Field(ge=0, le=9)]] = {}
     keyed: dict[Literal["one", "two"], Inner] = {}
-    nested: list[list[Annotated[int, Field(lt=9)]]] | None = None
-    between: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    nested: list[list[Annotated[int, Field(ge=1, le=8)]]] | None = None
+    between: Annotated[Decimal, Field(gt=0, le=1)] = Decimal("0.5")
 
 
 def sentences(values: dict[str, Any]) -> list[str]:
@@ -52,14 +53,14 @@ def sentences(values: dict[str, Any]) -> list[str]:
         ({"listOfMaps": [{}, {"coont": 1}]}, "listOfMaps[1].coont is not a setting: did you mean count?"),
         ({"aMap": {"old": 1}}, "aMap.old is no longer a setting: it had no effect. Remove it."),
         ({"listOfMaps": {}}, "listOfMaps is {}: a list is expected; begin each of its entries with a `-`."),
-        ({"severalMaps": {"a": 1, "b": "x"}}, "severalMaps.b is 'x': a whole number of at least 0 is expected."),
+        ({"severalMaps": {"a": 1, "b": "x"}}, "severalMaps.b is 'x': a whole number from 0 to 9 is expected."),
         ({"severalMaps": []}, "severalMaps is []: a map is expected."),
         ({"keyed": {"three": {}}}, "keyed has the key 'three': allowed are one, two."),
         ({"keyed": {"one": {"count": None}}}, "keyed.one.count is null: a whole number from 1 to 5 is expected."),
-        ({"nested": [[1], [2, 9]]}, "nested[1][1] is 9: a whole number below 9 is expected."),
+        ({"nested": [[1], [2, 9]]}, "nested[1][1] is 9: a whole number from 1 to 8 is expected."),
         ({"nested": [1]}, "nested[0] is 1: a list is expected, such as [1]."),
-        ({"between": 1.5}, "between is 1.5: a number above 0 and below 1 is expected."),
-        ({"between": "0.5"}, "between is '0.5': a number above 0 and below 1 is expected."),
+        ({"between": 1.5}, "between is 1.5: a number above 0 and up to 1 is expected."),
+        ({"between": "0.5"}, "between is '0.5': a number above 0 and up to 1 is expected."),
     ],
 )
 def test_an_error_names_the_key_that_the_user_wrote(values: dict[str, Any], sentence: str) -> None:
