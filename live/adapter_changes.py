@@ -12,7 +12,7 @@ from autoscaling.metrics.adapter_rules import Rule
 from live.adapter_release import INSTALLATION_SECONDS, drop_pending_update, stack_of_release, uninstall
 from live.cluster_client import UnreachableError
 from live.helm_release import HelmRelease, HelmReleaseError
-from live.kept_rules import KeptRule, rules_to_keep, with_kept
+from live.kept_rules import rules_to_keep, with_kept
 from live.snapshot import ClusterLook
 
 BeforeChange = Callable[[pulumi.ResourceHookArgs], Awaitable[None] | None]
@@ -50,7 +50,10 @@ def rules_for_this_run(
             pulumi.log.warn(warning)
         kept = rules_to_keep(live.rules, live.hpas, rules)
         for rule in kept:
-            pulumi.log.info(_kept(rule))
+            pulumi.log.info(
+                f"The adapter keeps its rule of {rule.metric} although the settings no longer have it: an HPA reads it "
+                f"({', '.join(rule.readers)}). The first `pulumi up` after that removes it."
+            )
         return with_kept(rules, live.rules, kept)
 
     return pulumi.Output.unsecret(kubeconfig.apply(find))
@@ -88,17 +91,9 @@ def clear_leftover(kubeconfig: pulumi.Output[str], *, stack: str) -> BeforeChang
         try:
             if await asyncio.to_thread(remove, content, stack):
                 pulumi.log.info("Removed the leftovers of an interrupted install of the adapter.")
-        except UnreachableError as error:
-            # Helm itself reports what is in its way.
-            pulumi.log.warn(f"Could not check for leftovers of an interrupted install: the cluster {error}.")
-        except HelmReleaseError as error:
-            pulumi.log.warn(f"Could not check for leftovers of an interrupted install: {error}.")
+        # Helm itself reports what is in its way.
+        except (UnreachableError, HelmReleaseError) as error:
+            subject = "the cluster " if isinstance(error, UnreachableError) else ""
+            pulumi.log.warn(f"Could not check for leftovers of an interrupted install: {subject}{error}.")
 
     return clear
-
-
-def _kept(kept: KeptRule) -> str:
-    return (
-        f"The adapter keeps its rule of {kept.metric} although the settings no longer have it: an HPA reads it "
-        f"({', '.join(kept.readers)}). The first `pulumi up` after that removes it."
-    )

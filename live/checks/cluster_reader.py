@@ -201,8 +201,7 @@ def _pod(pod: Object) -> Pod:
         reason = ": ".join(part for part in (waiting.get("reason"), waiting.get("message")) if part)
     else:
         reason = status.get("phase", "no phase yet")
-    metadata = pod["metadata"]
-    return Pod(metadata["name"], _is_ready(pod), reason, metadata["namespace"], pod.get("spec") or {})
+    return Pod(pod["metadata"]["name"], _is_ready(pod), reason, pod["metadata"]["namespace"], pod.get("spec") or {})
 
 
 def _reason(condition: Object) -> str:
