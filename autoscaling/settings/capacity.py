@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MAX_GPUS = "budget.maxGpus"
 _MAX_COST = "budget.maxHourlyCost"
 _PRICES = "budget.hourlyPrices"
+_FIELDS = {"gpus": "gpus", "gpuMemoryGiB": "gpu_memory_gib", "gpuCorePercent": "gpu_core_percent"}
 _BOTH = ("gpuNodePool", "services")
 _CARD_MODE = "gpuNodePool.cardMode"
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
@@ -137,75 +138,51 @@ def _unchecked_mig(pool: GpuNodePool) -> Iterator[str]:
 
 def _cards(settings: Settings) -> Iterator[str]:
     pool = settings.gpu_node_pool
-    if pool.node_gpus is None or pool.card_mode == "mig":
+    per_node, nodes = pool.node_gpus, pool.max_nodes
+    if per_node is None or pool.card_mode == "mig":
         return
     if pool.card_mode == "exclusive":
-        yield from _whole_cards(settings, pool.node_gpus)
-    else:
-        yield from _shared_cards(settings, pool.node_gpus)
-
-
-def _whole_cards(settings: Settings, per_node: int) -> Iterator[str]:
-    services, nodes = list(enumerate(settings.services)), settings.gpu_node_pool.max_nodes
-    too_large = [(index, service.gpus) for index, service in services if service.gpus > per_node]
-    for index, gpus in too_large:
-        yield f"services[{index}].gpus is {gpus}, but a node of the pool has {per_node}: lower it."
-    if too_large or nodes is None:
+        whole = f"{nodes} nodes x {per_node}"
+        yield from _share(settings, "gpus", "GPUs", per_node, nodes, whole, f"{whole} GPUs")
         return
-    needed = sum(service.autoscaler.max_replicas * service.gpus for _, service in services)
-    if needed > nodes * per_node:
+    mib = gpu_memory_mib(pool.instance_types)
+    cards = nodes and nodes * per_node
+    for alias, unit, have in (
+        ("gpuMemoryGiB", "GiB", mib // 1024 if mib else None),
+        ("gpuCorePercent", "percent", 100),
+    ):
+        if have:
+            parts = f"{nodes} nodes x {per_node} cards x {have}"
+            yield from _share(settings, alias, unit, have, cards, parts, f"{parts} {unit}")
+
+
+def _share(
+    settings: Settings, alias: str, unit: str, have: int, holders: int | None, offered: str, held: str
+) -> Iterator[str]:
+    """Compare what the services ask for with what each of the holders, nodes or cards, has."""
+    whole = alias == "gpus"
+    asked = [getattr(service, _FIELDS[alias]) or 0 for service in settings.services]
+    too_large = [index for index, share in enumerate(asked) if share > have]
+    for index in too_large:
+        holder = f"node of the pool has {have}" if whole else f"card of the pool has {have} {unit}"
+        yield f"services[{index}].{alias} is {asked[index]}, but a {holder}: lower it."
+    if too_large or holders is None:
+        return
+    most_replicas = [service.autoscaler.max_replicas for service in settings.services]
+    needed = sum(replicas * share for replicas, share in zip(most_replicas, asked, strict=True))
+    if needed > holders * have:
         yield (
-            f"services can ask for {needed} GPUs (the sum of maxReplicas x gpus), but gpuNodePool offers at most "
-            f"{nodes * per_node} ({nodes} nodes x {per_node}): raise the pool or lower maxReplicas."
+            f"services can ask for {needed} {unit}{'' if whole else ' of GPUs'} (the sum of maxReplicas x {alias}), "
+            f"but gpuNodePool offers at most {holders * have} ({offered}): raise the pool or lower maxReplicas."
         )
         return
-    for index, service in services:
-        most = nodes * (per_node // service.gpus)
-        if service.autoscaler.max_replicas > most:
+    why = "all its GPUs on one node" if whole else "its share on one card"
+    for index, (replicas, share) in enumerate(zip(most_replicas, asked, strict=True)):
+        if share and replicas > (most := holders * (have // share)):
             yield (
-                f"{_max_replicas(index, service)}, but gpus is {service.gpus} and a pod has all its GPUs on one node: "
-                f"{nodes} nodes x {per_node} GPUs take {most}: raise the pool or lower maxReplicas."
+                f"services[{index}].autoscaler.maxReplicas is {replicas}, but {alias} is {share} and a pod has {why}: "
+                f"{held} take {most}: raise the pool or lower maxReplicas."
             )
-
-
-def _shared_cards(settings: Settings, per_node: int) -> Iterator[str]:
-    services, nodes = list(enumerate(settings.services)), settings.gpu_node_pool.max_nodes
-    mib = gpu_memory_mib(settings.gpu_node_pool.instance_types)
-    card = mib // 1024 if mib else None
-    for index, service in services:
-        if card and (service.gpu_memory_gib or 0) > card:
-            yield (
-                f"services[{index}].gpuMemoryGiB is {service.gpu_memory_gib}, but a card of the pool has {card} GiB: "
-                "lower it."
-            )
-            return
-    if nodes is None:
-        return
-    for alias, field, unit, have in (
-        ("gpuMemoryGiB", "gpu_memory_gib", "GiB", card),
-        ("gpuCorePercent", "gpu_core_percent", "percent", 100),
-    ):
-        needed = sum(service.autoscaler.max_replicas * (getattr(service, field) or 0) for _, service in services)
-        if have and needed > nodes * per_node * have:
-            yield (
-                f"services can ask for {needed} {unit} of GPUs (the sum of maxReplicas x {alias}), but gpuNodePool "
-                f"offers at most {nodes * per_node * have} ({nodes} nodes x {per_node} cards x {have}): raise the pool "
-                "or lower maxReplicas."
-            )
-            continue
-        for index, service in services:
-            asked = getattr(service, field)
-            most = nodes * per_node * (have // asked) if have and asked else None
-            if most is not None and service.autoscaler.max_replicas > most:
-                yield (
-                    f"{_max_replicas(index, service)}, but {alias} is {asked} and a pod has its share on one card: "
-                    f"{nodes} nodes x {per_node} cards x {have} {unit} take {most}: raise the pool or lower "
-                    "maxReplicas."
-                )
-
-
-def _max_replicas(index: int, service: Service) -> str:
-    return f"services[{index}].autoscaler.maxReplicas is {service.autoscaler.max_replicas}"
 
 
 def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
