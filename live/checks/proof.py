@@ -18,7 +18,7 @@ class NotProvenError(Exception):
 
 
 async def wait_until_proven(
-    outputs: StackOutputs, kubeconfig: str, seconds: float, tell: Callable[[str], None]
+    outputs: StackOutputs, kubeconfig: str, seconds: float, report: Callable[[str], None]
 ) -> None:
     """Look each second until each HPA is `ScalingActive` with a reading.
 
@@ -26,7 +26,7 @@ async def wait_until_proven(
         outputs: of the stack.
         kubeconfig: content, not path; a secret.
         seconds: how long to wait.
-        tell: gets a sentence on the broken link, each time another link is broken.
+        report: gets a sentence on the broken link, each time another link is broken.
 
     Raises:
         NotProvenError: the time is over, or the kubeconfig can't be used.
@@ -34,13 +34,13 @@ async def wait_until_proven(
     try:
         with connected(kubeconfig) as client:
             deadline = time.monotonic() + seconds
-            told = None
+            reported = None
             while sentence := await asyncio.to_thread(_broken, outputs, client):
                 if time.monotonic() > deadline:
                     raise NotProvenError(sentence)
-                if sentence != told:
-                    tell(sentence)
-                    told = sentence
+                if sentence != reported:
+                    report(sentence)
+                    reported = sentence
                 await asyncio.sleep(_INTERVAL_SECONDS)
     except UnreachableError as error:
         raise NotProvenError(f"The cluster {error}.") from None
