@@ -9,8 +9,8 @@ from components.inference_service import InferenceService
 from program.args import autoscaler_args, service_args
 from program.outputs import check_commands, service_output
 from program.platform import own_platform, platform_of_another_stack
-from program.proof import prove_pipeline
 from program.stack_config import stack_name, stack_settings
+from program.wait_for_metrics import prove_pipeline
 
 # 3.244.0 is the first engine that calls error hooks after any error of a provider, as the adapter's hook needs.
 # Resource hooks, also on dry run (3.182.0), and replacement triggers that ignore dependencies (3.226.0) are older.

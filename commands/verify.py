@@ -12,8 +12,8 @@ import click
 from commands.command_line import CommandError, examples, explained, stack_option
 
 if TYPE_CHECKING:
-    from live.checks import StackOutputs, Step
     from live.cluster_client import ClusterClient
+    from live.verify import StackOutputs, Step
 
 _LOAD = ("-n", "10000", "-c", "200")
 """The guide's load."""
@@ -29,8 +29,8 @@ def verify(stack: str, load: bool) -> int:
     0 where all checks hold, 1 where one fails, 2 where they could not be made.
     """
     from commands.pulumi_cli import PulumiError
-    from live.checks import OutputsError, print_step
     from live.cluster_client import UnreachableError
+    from live.verify import OutputsError, print_step
 
     hey, failed = _hey() if load else None, 0
     with explained(PulumiError, OutputsError, exit_code=2):
@@ -55,7 +55,7 @@ def _hey() -> str:
 
 def _outputs(stack: str) -> StackOutputs:
     from commands.pulumi_cli import answer_of, reasons
-    from live.checks import StackOutputs
+    from live.verify import StackOutputs
 
     result = answer_of("stack", "output", "--json", "--stack", stack)
     if result.returncode:
@@ -77,7 +77,7 @@ def _client(outputs: StackOutputs) -> ClusterClient:
 
 
 def _steps(outputs: StackOutputs, client: ClusterClient, hey: str | None) -> Iterator[Step]:
-    from live.checks import LoadWalk, Step, check_stack
+    from live.verify import LoadWalk, Step, check_stack
 
     held = True
     for step in check_stack(outputs, client):

@@ -15,7 +15,7 @@ from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.adapter_values import merged, own_values
 from live.adapter_changes import clear_leftover, rules_for_this_run
 from live.adapter_release import INSTALLATION_SECONDS
-from live.snapshot import ClusterLook
+from live.preflight import ClusterLook
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs, PoolSpec
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs, ReleaseSpec
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.warm_capacity import WarmCapacity, WarmCapacityArgs
-from live.snapshot import ClusterLook
+from live.preflight import ClusterLook
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from live.adapter_release import INSTALLATION_SECONDS, drop_pending_update, stac
 from live.cluster_client import UnreachableError
 from live.helm_release import HelmRelease, HelmReleaseError
 from live.kept_rules import rules_to_keep, with_kept
-from live.snapshot import ClusterLook
+from live.preflight import ClusterLook
 
 BeforeChange = Callable[[pulumi.ResourceHookArgs], Awaitable[None] | None]
 

@@ -22,8 +22,7 @@ from components.inference_service import InferenceServiceArgs
 from components.managed_cluster import NewCluster
 from components.metrics_adapter import ReleaseSpec
 from components.platform import PlatformArgs
-from live.preflight import Preflight, no_other_owners
-from live.snapshot import ClusterLook
+from live.preflight import ClusterLook, Preflight, no_other_owners
 from program.chart import chart_version
 
 

@@ -16,8 +16,7 @@ from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
 from components.cluster import AckCluster, AckClusterArgs
 from components.platform import Platform, cluster_of
-from live.preflight import Preflight, no_other_owners
-from live.snapshot import ClusterLook
+from live.preflight import ClusterLook, Preflight, no_other_owners
 from program.args import cluster_args, credential_minutes, platform_args
 from program.outputs import metric_resources
 

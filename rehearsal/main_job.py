@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pulumi import automation
 
-from live.checks import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack
 from live.cluster_client import ClusterClient, connected
+from live.verify import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack
 from rehearsal.automation import operation, select_stack
 from rehearsal.cloud import running_cloud
 from rehearsal.environment import temporary_files_in

@@ -17,9 +17,9 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from autoscaling.ack.node_labels import POOL_LABEL
-from live.checks import ServiceOutputs, Step, print_step
-from live.checks.cluster_reader import ClusterReader
 from live.cluster_client import ClusterClient
+from live.verify import ServiceOutputs, Step, print_step
+from live.verify.cluster_reader import ClusterReader
 from rehearsal.layout import PORTS, Layout, cache_folder
 from rehearsal.simulation.gpu_exporter import ANSWERED
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoscaling.ack.node_labels import POOL_LABEL
-from live.checks.cluster_reader import condition
 from live.cluster_client import ClusterClient, UnreachableError, connected
+from live.verify.cluster_reader import condition
 from rehearsal.alicloud.node_pools import node_pools
 from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
 from rehearsal.errors import RehearsalError

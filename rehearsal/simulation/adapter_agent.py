@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import yaml
 
-from live.checks.cluster_reader import condition
 from live.cluster_client import Object
+from live.verify.cluster_reader import condition
 from rehearsal.control_plane.kubeconfigs import kubeconfig, write_private
 from rehearsal.layout import Layout
 from rehearsal.processes import Processes

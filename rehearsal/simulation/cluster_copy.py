@@ -12,8 +12,8 @@ from typing import Any
 import urllib3
 from kubernetes import client, watch
 
-from live.checks.cluster_reader import condition
 from live.cluster_client import Object
+from live.verify.cluster_reader import condition
 
 
 class Informer:

@@ -17,8 +17,8 @@ from kubernetes import client
 from autoscaling.ack.instance_types import InstanceType, find_instance_type
 from autoscaling.ack.node_labels import POOL_LABEL
 from autoscaling.ack.taints import keeping_off
-from live.checks.cluster_reader import condition
 from live.cluster_client import Object
+from live.verify.cluster_reader import condition
 from rehearsal.alicloud.node_pools import NodePool, node_pools, report_size
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane.start import NODE_ANNOTATION

@@ -17,8 +17,8 @@ import yaml
 from kubernetes import client, config
 from pulumi import automation
 
-from live.checks import StackOutputs
 from live.cluster_client import ClusterClient, connected
+from live.verify import StackOutputs
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.automation import select_stack
 from rehearsal.cloud import running_cloud

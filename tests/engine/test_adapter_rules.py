@@ -18,7 +18,7 @@ from kubernetes import client
 from autoscaling.ack.versions import ADAPTER_NAME
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.metrics.exposed_name import name_of_rule
-from live.checks.cluster_reader import ClusterReader
+from live.verify.cluster_reader import ClusterReader
 from rehearsal.processes import Processes
 from rehearsal.simulation.scaling_groups import kwok_node
 from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served

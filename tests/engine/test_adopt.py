@@ -19,8 +19,8 @@ from pulumi.automation.events import EngineEvent
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, CUSTOM_METRICS_PATH
 from autoscaling.metrics.adapter_values import STACK, at
-from live.checks import check_stack
 from live.helm_release import HelmRelease, latest, secret_selector
+from live.verify import check_stack
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS
 from rehearsal.environment import engine_variables
 from rehearsal.layout import STACK as REHEARSAL

@@ -12,7 +12,7 @@ import yaml
 from kubernetes import client
 from pulumi import automation
 
-from live.checks import broken_link
+from live.verify import broken_link
 from tests.engine.conftest import Rehearsal
 from tests.engine.prometheus import configured
 

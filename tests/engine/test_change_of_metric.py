@@ -10,9 +10,9 @@ from kubernetes import client
 from pulumi.automation import OpType
 
 from autoscaling.metrics.exposed_name import exposed_name
-from live.checks import check_stack
-from live.checks.adapter import mounted_rules
-from live.checks.cluster_reader import ClusterReader
+from live.verify import check_stack
+from live.verify.adapter import mounted_rules
+from live.verify.cluster_reader import ClusterReader
 from tests.engine.conftest import Rehearsal
 from tests.engine.watching import Watching
 

@@ -16,8 +16,8 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.checks import check_stack
 from live.helm_release import HelmRelease, latest, secret_selector
+from live.verify import check_stack
 from rehearsal.automation import engine_options
 from tests.engine.command import Command, wait_until
 from tests.engine.conftest import Rehearsal

@@ -14,7 +14,7 @@ from kubernetes import client, config
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.checks import check_stack
+from live.verify import check_stack
 from rehearsal.alicloud.store import CLUSTER, NETWORK, NODE_POOL, SWITCH, Cloud
 from rehearsal.automation import engine_options, select_stack
 from rehearsal.cloud import running_cloud

@@ -9,7 +9,7 @@ import pytest
 from pulumi import automation
 from pulumi.automation import ConfigValue, OpType
 
-from live.checks import check_stack
+from live.verify import check_stack
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret, in_files
 from tests.rehearsed_account import require_access_key, require_no_credentials

@@ -14,7 +14,7 @@ from kubernetes import client
 from pulumi.automation import OpType
 
 from live.adapter_release import uninstall
-from live.checks import check_stack
+from live.verify import check_stack
 from rehearsal.alicloud.node_pools import node_pools
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers

@@ -14,7 +14,7 @@ import pytest
 from kubernetes import client
 from pulumi import automation
 
-from live.checks import check_stack
+from live.verify import check_stack
 from rehearsal.alicloud.node_pools import NodePool, node_pools
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.environment import engine_variables

@@ -13,7 +13,7 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.checks import LoadWalk, Step, check_stack
+from live.verify import LoadWalk, Step, check_stack
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal

@@ -9,7 +9,7 @@ import pytest
 from kubernetes import client
 from pulumi.automation import OpType
 
-from live.checks import check_stack
+from live.verify import check_stack
 from tests.engine.conftest import Rehearsal
 
 FIRST = "bert-intent-detection"

@@ -11,7 +11,7 @@ from pulumi import automation
 from pulumi.automation import OpType
 
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
-from live.checks import check_stack
+from live.verify import check_stack
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 

@@ -11,7 +11,7 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.checks.cluster_reader import ClusterReader
+from live.verify.cluster_reader import ClusterReader
 from rehearsal.automation import engine_options
 from rehearsal.layout import CHECKOUT, PORTS
 from rehearsal.leftovers import cluster_leftovers

@@ -11,7 +11,7 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.checks import StackOutputs, check_stack
+from live.verify import StackOutputs, check_stack
 from rehearsal.automation import engine_options
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.command import Command

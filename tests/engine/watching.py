@@ -10,7 +10,7 @@ from typing import Any
 import urllib3
 from kubernetes import client, watch
 
-from live.checks import ServiceOutputs
+from live.verify import ServiceOutputs
 
 
 class Watching:

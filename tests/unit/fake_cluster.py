@@ -14,8 +14,8 @@ from urllib.parse import quote_plus
 
 import yaml
 
-from live.checks import ServiceOutputs, StackOutputs
 from live.cluster_client import ClusterClient, connected
+from live.verify import ServiceOutputs, StackOutputs
 
 METRIC = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 CUSTOM = "/apis/custom.metrics.k8s.io/v1beta1"

@@ -24,7 +24,7 @@ from pulumi.runtime.stack import Stack, run_pulumi_func
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 from pydantic.alias_generators import to_camel
 
-from live.snapshot import Snapshot
+from live.preflight import Snapshot
 
 # As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -343,6 +343,6 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
         outputs = await rpc.serialize_properties(root.outputs, {})
         recorder.outputs = _masked(rpc.deserialize_properties(outputs, keep_unknowns=True))
 
-    look = mock.patch("live.snapshot.take_snapshot", return_value=recorder.snapshot)
+    look = mock.patch("live.preflight.take_snapshot", return_value=recorder.snapshot)
     with look if recorder.kubeconfig == KUBECONFIG else contextlib.nullcontext():
         asyncio.run(main())

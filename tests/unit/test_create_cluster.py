@@ -16,7 +16,7 @@ from pulumi.runtime.mocks import MockCallArgs
 from autoscaling.settings.cluster import Cluster
 from components.cluster import AckCluster, AckClusterArgs
 from components.managed_cluster import NewCluster
-from live.snapshot import Snapshot
+from live.preflight import Snapshot
 from program.args import cluster_args
 from tests.unit.program import Recorder, run, run_program
 from tests.unit.test_platform_stack import platform_config, team
@@ -284,7 +284,7 @@ def test_a_refused_credential_is_reported_after_the_look_at_the_cluster(exists: 
 def test_a_team_reaches_the_cluster_of_its_platform_as_the_platform_says() -> None:
     way_in = {"id": "c1", "apiEndpoint": "intranet", "temporaryCredential": "60m"}
     reached: dict[str, Any] = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
-    with mock.patch("live.snapshot.take_snapshot", return_value=Snapshot()):
+    with mock.patch("live.preflight.take_snapshot", return_value=Snapshot()):
         outputs = run_program(platform_config(cluster=way_in), Recorder(**reached)).outputs
         recorder = team(outputs=outputs, **reached)
     assert recorder.outputs["apiServer"] == outputs["apiServer"] == "https://10.0.0.9:6443"

@@ -22,7 +22,7 @@ from live.other_owners import (
     other_autoscalers,
     unknown_former_names,
 )
-from live.snapshot import LiveAdapter, Snapshot, take_snapshot
+from live.preflight import LiveAdapter, Snapshot, take_snapshot
 from tests.unit.fake_cluster import kubeconfig_of as access
 from tests.unit.fake_cluster import running
 from tests.unit.program import Recorder, run_program, stack_config

@@ -10,7 +10,7 @@ import pytest
 from autoscaling.settings import SettingsError, parse, parse_config
 from autoscaling.settings.platform_stack import PLATFORM_KEYS, exported_settings
 from live.other_owners import SCALERS
-from live.snapshot import Snapshot
+from live.preflight import Snapshot
 from tests.unit.program import Recorder, run_access, run_program, stack_config
 from tests.unit.test_settings import GOOD
 

@@ -12,7 +12,7 @@ import yaml
 
 from autoscaling.settings import SettingsError, parse
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs, ReleaseSpec
-from live.checks import Step, check_stack
+from live.verify import Step, check_stack
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.stack_file import rehearsed_settings
 from tests.rehearsed_account import require_access_key, require_no_credentials

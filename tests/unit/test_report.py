@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from live.checks import Step
+from live.verify import Step
 from rehearsal.report import Result, Sample, draw_timeline
 
 

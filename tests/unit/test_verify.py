@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from autoscaling.quantity import decimal
-from live.checks import OutputsError, StackOutputs
-from live.checks.load import answers
+from live.verify import OutputsError, StackOutputs
+from live.verify.load import answers
 from tests.unit.program import Recorder, run_program, stack_config
 
 HEY_SUMMARY = """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from live.checks import StackOutputs, Step, check_stack
+from live.verify import StackOutputs, Step, check_stack
 from tests.unit.fake_cluster import CUSTOM, METRIC, POD_LIST, VALUES, FakeCluster, healthy, pod, running
 
 POOL = "np1"

@@ -9,8 +9,8 @@ import pytest
 from autoscaling.ack.versions import ADAPTER_SERVICE as ADAPTER_SERVICE_NAME
 from autoscaling.metrics.exposed_name import exposed_name
 from autoscaling.metrics.rule_drift import fingerprints
-from live.checks import StackOutputs, Step, broken_link, check_stack
 from live.cluster_client import UnreachableError
+from live.verify import StackOutputs, Step, broken_link, check_stack
 from tests.unit.fake_cluster import (
     ADAPTER_PODS,
     ADAPTER_RULES,

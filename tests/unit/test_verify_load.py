@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from live.checks import LoadWalk, Step
-from live.checks.cluster_reader import ClusterReader
-from live.checks.load import Pace, answers
 from live.cluster_client import UnreachableError
+from live.verify import LoadWalk, Step
+from live.verify.cluster_reader import ClusterReader
+from live.verify.load import Pace, answers
 from tests.unit.fake_cluster import HPA, FakeCluster, Script, healthy, hpa, running
 
 # What `hey -n 10000 -c 200` v0.1.5 prints, less its histogram.

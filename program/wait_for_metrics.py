@@ -16,15 +16,15 @@ def prove_pipeline(
     This is not a resource, because a pipeline can break without a change of any input. Does nothing at preview.
 
     Args:
-        outputs: what the stack exports, as `live.checks.StackOutputs` reads it.
+        outputs: what the stack exports, as `live.verify.StackOutputs` reads it.
         kubeconfig: of the cluster; a secret.
         wait_seconds: time until the operation fails with the broken link; 0: do not wait.
     """
     if wait_seconds == 0 or pulumi.runtime.is_dry_run():
         return
     # Imported late: it takes a second that a preview does not need.
-    from live.checks import StackOutputs
-    from live.checks.proof import NotProvenError, wait_until_proven
+    from live.verify import StackOutputs
+    from live.verify.wait import NotProvenError, wait_until_proven
 
     def report(sentence: str) -> None:
         pulumi.log.info(f"waiting until the metrics can be read. {sentence}", ephemeral=True)

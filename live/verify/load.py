@@ -15,10 +15,10 @@ from decimal import Decimal
 from typing import IO
 
 from autoscaling.quantity import decimal
-from live.checks.cluster_reader import BrokenLinkError, ClusterReader, HpaStatus
-from live.checks.outputs import ServiceOutputs
-from live.checks.steps import Step
 from live.cluster_client import ClusterClient
+from live.verify.cluster_reader import BrokenLinkError, ClusterReader, HpaStatus
+from live.verify.outputs import ServiceOutputs
+from live.verify.steps import Step
 
 
 @dataclass(frozen=True, kw_only=True)

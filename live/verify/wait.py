@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from live.checks.checks import broken_link
-from live.checks.outputs import StackOutputs
 from live.cluster_client import ClusterClient, UnreachableError, connected
+from live.verify.checks import broken_link
+from live.verify.outputs import StackOutputs
 
 _INTERVAL_SECONDS = 1.0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from live.checks.proof import NotProvenError, wait_until_proven
+from live.verify.wait import NotProvenError, wait_until_proven
 from tests.unit.fake_cluster import CUSTOM, HPA, VALUES, FakeCluster, Script, healthy, hpa, running
 from tests.unit.program import Recorder, run_program, stack_config
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import yaml
 
 from autoscaling.metrics.adapter_rules import Rule
-from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod
 from live.cluster_client import Object
+from live.verify.cluster_reader import BrokenLinkError, ClusterReader, Pod
 
 _URL, _HEADER = "--prometheus-url=", "--prometheus-header="
 

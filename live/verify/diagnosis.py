@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.exposed_name import exposed_name, series_name
-from live.checks.adapter import Adapter
-from live.checks.prometheus import Prometheus, PrometheusError
+from live.verify.adapter import Adapter
+from live.verify.prometheus import Prometheus, PrometheusError
 
 _LISTED = 8
 """Names listed in a sentence."""

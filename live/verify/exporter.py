@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from autoscaling.ack.taints import Taint, keeping_off, tolerations, written
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
-from live.checks.cluster_reader import BrokenLinkError, ClusterReader
 from live.cluster_client import Object
+from live.verify.cluster_reader import BrokenLinkError, ClusterReader
 
 EXPORTER = f"{EXPORTER_NAMESPACE}/{EXPORTER_NAME}"
 

@@ -12,15 +12,15 @@ import urllib3
 from autoscaling.ack.versions import ADAPTER_SERVICE, REPLACE_ADAPTER
 from autoscaling.metrics.rule_drift import drift
 from autoscaling.quantity import decimal
-from live.checks.adapter import likely_cause, mounted_rules, ready_pod, running_adapter
-from live.checks.cluster_reader import BrokenLinkError, ClusterReader, Pod, condition, selector
-from live.checks.diagnosis import why_no_value
-from live.checks.exporter import EXPORTER, missing_exporter
-from live.checks.outputs import ServiceOutputs, StackOutputs
-from live.checks.prometheus import web
-from live.checks.steps import Step
 from live.cluster_client import ClusterClient, Object
 from live.other_owners import owner_of
+from live.verify.adapter import likely_cause, mounted_rules, ready_pod, running_adapter
+from live.verify.cluster_reader import BrokenLinkError, ClusterReader, Pod, condition, selector
+from live.verify.diagnosis import why_no_value
+from live.verify.exporter import EXPORTER, missing_exporter
+from live.verify.outputs import ServiceOutputs, StackOutputs
+from live.verify.prometheus import web
+from live.verify.steps import Step
 
 _ANSWER_SECONDS = 30
 
