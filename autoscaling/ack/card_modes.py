@@ -2,6 +2,9 @@
 
 The modes are values of ACK's node label `ack.node.gpu.schedule`, but `exclusive`, whose value is `default`. Source:
 ACK's page on GPU scheduling labels (2026-03-26; `mig`: an older edition), and the provider's `scaling_config.type`.
+
+A mode reaches a pod in three steps: `settings/capacity.py` requires the service's settings that `asks_for` names,
+`program/args.py` turns them into the container's limits by `pod_limits`, and the pool gives its nodes the label.
 """
 
 from __future__ import annotations

@@ -78,8 +78,13 @@ def at(values: Values, path: Path) -> Any:
 
 
 def own_in(values: Values) -> Iterator[tuple[Path, str]]:
-    """Yield what of the program's own some values set, and what to do instead."""
-    return ((path, instead) for path, instead in OWN.items() if at(values, path) is not None)
+    """Yield what of the program's own some values set, or hide behind a scalar, and what to do instead."""
+    for path, instead in OWN.items():
+        inner: Any = values
+        for key in path:
+            inner = inner.get(key) if isinstance(inner, Mapping) else inner
+        if inner is not None:
+            yield path, instead
 
 
 def foreign(values: Values) -> dict[str, Any]:

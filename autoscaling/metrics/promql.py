@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import promql_parser as promql
 import re2
 
+_EXPERIMENTAL = ("limitk", "limit_ratio")
+"""Aggregations that Prometheus refuses by default."""
+
 
 class QueryError(Exception):
     """Prometheus refuses the query, or the query never finds a value; the message says why."""
@@ -49,11 +52,25 @@ def parse(query: str) -> promql.Expr:
     quoted = re.sub("`([^`]*)`", lambda text: json.dumps(text[1], ensure_ascii=False), query)
     try:
         expression: promql.Expr = promql.parse(quoted)
-    except ValueError as error:
+        for node in nodes(expression):
+            _check(node)
+    except (ValueError, QueryError) as error:
         raise QueryError(f"Prometheus refuses it ({error})") from None
-    if any(selector.matchers.or_matchers for selector in selectors(expression)):
-        raise QueryError("Prometheus refuses it (matchers are joined by a comma, never by or)")
     return expression
+
+
+def _check(node: promql.Expr) -> None:
+    """Refuse what the parser accepts and Prometheus does not."""
+    if isinstance(node, promql.Call) and node.func.experimental:
+        raise QueryError(f"{node.func.name} is experimental, and off by default")
+    if isinstance(node, promql.AggregateExpr) and str(node.op) in _EXPERIMENTAL:
+        raise QueryError(f"{node.op} is experimental, and off by default")
+    if isinstance(node, promql.VectorSelector):
+        if node.matchers.or_matchers:
+            raise QueryError("matchers are joined by a comma, never by or")
+        for matcher in node.matchers.matchers:
+            if matcher.op in (promql.MatchOp.Re, promql.MatchOp.NotRe):
+                regex(matcher.value)
 
 
 def regex(pattern: str) -> re2.Pattern:

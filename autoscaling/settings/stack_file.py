@@ -134,6 +134,8 @@ def read_stack_file(path: Path) -> StackFile:
         stack.refuse(f"no such file; {f'stacks with a file: {stacks}' if stacks else 'no stack has a file'}.")
     except UnicodeDecodeError:
         stack.refuse("not UTF-8: save the file as UTF-8.")
+    except OSError as error:
+        stack.refuse(f"can't be read ({error.strerror}).")
     return stack
 
 

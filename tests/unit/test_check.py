@@ -77,6 +77,9 @@ def test_reports_a_file_that_can_not_be_read(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_bytes("config: # été".encode("latin-1"))
     assert errors(path) == ["Pulumi.unit.yaml: not UTF-8: save the file as UTF-8."]
+    path.unlink()
+    path.mkdir()
+    assert errors(path) == ["Pulumi.unit.yaml: can't be read (Is a directory)."]
 
 
 def test_errors_are_reported_together_first_of_the_file_then_of_values_then_between_them(tmp_path: Path) -> None:
