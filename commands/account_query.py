@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -42,7 +43,9 @@ def _ask(program: Callable[[], Answers]) -> dict[str, Any]:
     values: dict[str, Any] = {}
 
     def ask_all() -> None:
-        pulumi.Output.all(**program()).apply(values.update)
+        # Not Output.all: it turns the SDK's classes into plain dictionaries.
+        for name, answer in program().items():
+            answer.apply(partial(values.__setitem__, name))
 
     with scratch() as folder:
         backend = folder / "backend"
