@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 import inspect
 import json
@@ -346,3 +347,20 @@ def _run(config: dict[str, Any], recorder: Recorder, program: Any, encrypted: Se
     look = mock.patch("live.preflight.take_snapshot", return_value=recorder.snapshot)
     with look if recorder.kubeconfig == KUBECONFIG else contextlib.nullcontext():
         asyncio.run(main())
+
+
+NODE_POOL = "alicloud:cs/nodePool:NodePool"
+PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+DISRUPTION_BUDGET = "kubernetes:policy/v1:PodDisruptionBudget"
+SERVICE = "kubernetes:core/v1:Service"
+HPA = "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
+
+
+def dev_config(**changes: Any) -> dict[str, Any]:
+    config = copy.deepcopy(stack_config("dev"))
+    config["ackgpu:region"] = "cn-beijing"
+    config["ackgpu:cluster"] = {"id": "c0123456789abcdef0123456789abcdef"}
+    config["ackgpu:gpuNodePool"]["instanceTypes"] = ["ecs.gn6v-c8g1.2xlarge"]
+    return {**config, **{f"ackgpu:{key}": value for key, value in changes.items()}}

@@ -10,9 +10,16 @@ import pulumi
 import pytest
 
 import components
-from tests.unit.program import KUBECONFIG, PROMETHEUS_URL, Recorder, RegisteredOutputs, Registration, run_program
+from tests.unit.program import (
+    KUBECONFIG,
+    PROMETHEUS_URL,
+    Recorder,
+    RegisteredOutputs,
+    Registration,
+    dev_config,
+    run_program,
+)
 from tests.unit.test_create_cluster import CONNECTIONS, EXISTING, VPCS, VSWITCHES, ZONES
-from tests.unit.test_program import dev_config
 
 HEADER = "token-of-an-instance"
 CHILDREN_OF_THE_PLATFORM = {"AckCluster", "ArmsPrometheus", "GpuNodePool", "MetricsAdapter", "WarmCapacity"}

@@ -12,9 +12,8 @@ from autoscaling.settings import parse, warnings
 from components.gpu_node_pool import NodeTaint, PoolSpec
 from components.warm_capacity import WarmCapacityArgs
 from program.args import pool_spec
-from tests.unit.program import Recorder, run_program
+from tests.unit.program import DEPLOYMENT, HPA, NODE_POOL, Recorder, dev_config, run_program
 from tests.unit.test_gpu_checks import V100, settings
-from tests.unit.test_program import DEPLOYMENT, HPA, NODE_POOL, dev_config
 
 PRIORITY_CLASS = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
 T4 = "ecs.gn6i-c4g1.xlarge"

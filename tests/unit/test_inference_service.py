@@ -12,8 +12,19 @@ import yaml
 
 from components.inference_service import InferenceService, InferenceServiceArgs
 from tests.readme import README
-from tests.unit.program import CHECKOUT, Recorder, Registration, run, run_program, stack_config
-from tests.unit.test_program import DEPLOYMENT, DISRUPTION_BUDGET, HPA, SERVICE, dev_config
+from tests.unit.program import (
+    CHECKOUT,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    HPA,
+    SERVICE,
+    Recorder,
+    Registration,
+    dev_config,
+    run,
+    run_program,
+    stack_config,
+)
 
 ADDRESS_TYPE = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type"
 """https://www.alibabacloud.com/help/en/document_detail/86531.html"""
