@@ -1,4 +1,4 @@
-"""`python commands`, which `ackgpu` runs: it can be interrupted from its first moment on, and works in any folder."""
+"""`python commands`, which `ackgpu` runs: it can be interrupted while it loads, and works in any folder."""
 
 from __future__ import annotations
 

@@ -102,10 +102,25 @@ def stack_file(stack: str) -> Path:
 
 
 def _stacks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return sorted(path.name.split(".")[1] for path in CHECKOUT.glob(f"Pulumi.{incomplete}*.yaml"))
+    names = (path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in CHECKOUT.glob("Pulumi.*.yaml"))
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
-stack_option = click.option("--stack", required=True, metavar="NAME", help="Name of the stack.", shell_complete=_stacks)
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    # Pulumi would take the selected stack, where a variable of the shell is not set.
+    if not value.rpartition("/")[2]:
+        raise click.BadParameter(f"{value!r} is not the name of a stack")
+    return value
+
+
+stack_option = click.option(
+    "--stack",
+    required=True,
+    metavar="NAME",
+    help="Name of the stack.",
+    callback=_not_empty,
+    shell_complete=_stacks,
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 

@@ -11,7 +11,7 @@ from autoscaling.settings.engine_config import PROJECT
 from commands import CHECKOUT
 from commands.account_query import current_kubeconfig
 from commands.command_line import CommandError
-from commands.pulumi_cli import PulumiError
+from commands.pulumi_cli import PulumiError, reasons
 from live.adapter_release import hpas_of_all
 from live.cluster_client import Object, UnreachableError, connected
 from live.other_owners import platform_users
@@ -25,43 +25,43 @@ def require_destroyable(name: str) -> None:
     Raises:
         CommandError: with the reason.
     """
+    # Not `select_stack`, which would change the stack that the user has selected.
+    workspace = automation.LocalWorkspace(work_dir=str(CHECKOUT))
     try:
-        stack = automation.select_stack(name, work_dir=str(CHECKOUT))
-        require_no_users(stack)
-        require_unprotected(stack)
+        require_no_users(name, {key: output.value for key, output in workspace.stack_outputs(name).items()})
+        require_unprotected(workspace.export_stack(name))
     except automation.StackNotFoundError:
         raise CommandError(f"There is no stack {name}: see `pulumi stack ls`.") from None
     except automation.CommandError as error:
-        raise CommandError(str(error).strip().splitlines()[-1]) from None
+        raise CommandError(f"Nothing was destroyed: {reasons(str(error))[0]}") from None
 
 
-def require_unprotected(stack: automation.Stack) -> None:
+def require_unprotected(state: automation.Deployment) -> None:
     """Refuse a protected cluster with the setting that protects it; Pulumi's own message suggests to edit the state.
 
     Raises:
         CommandError: the stack has made a cluster and protects it.
     """
-    deployment = stack.export_stack().deployment or {}
-    if any(entry["type"] == _CLUSTER and entry.get("protect") for entry in deployment.get("resources") or ()):
+    resources = (state.deployment or {}).get("resources") or ()
+    if any(entry["type"] == _CLUSTER and entry.get("protect") for entry in resources):
         raise CommandError(
             "Nothing was destroyed: the cluster of this stack is protected. Set cluster.create.deletionProtection to "
             "false, run `pulumi up`, and then `./ackgpu destroy` again."
         )
 
 
-def require_no_users(stack: automation.Stack) -> None:
+def require_no_users(stack: str, outputs: Mapping[str, Any]) -> None:
     """Look at the stack's cluster with a new credential: the one in the state may have expired.
 
     Raises:
         CommandError: services of other stacks use the platform of this stack, or that could not be checked.
     """
-    outputs = {name: output.value for name, output in stack.outputs().items()}
     # A stack without a platform of its own, or one whose `up` never came so far.
     if "platform" not in outputs or "clusterId" not in outputs:
         return
-    name = f"{PROJECT}/{stack.name.rpartition('/')[2]}"
     try:
-        users = list(platform_users(outputs["metrics"], _autoscalers(outputs), name))
+        own = f"{PROJECT}/{stack.rpartition('/')[2]}"
+        users = list(platform_users(outputs["metrics"], _autoscalers(outputs), own))
     except (PulumiError, UnreachableError) as error:
         reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
         raise CommandError(

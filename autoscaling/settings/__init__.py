@@ -75,7 +75,7 @@ def parse(
     try:
         settings = Settings.model_validate(with_stand_ins(values, unknown))
     except ValidationError as error:
-        raise SettingsError([*sentences, *model_errors(error, Settings, REMOVED_SETTINGS)]) from None
+        raise SettingsError([*sentences, *model_errors(error, Settings, REMOVED_SETTINGS, encrypted or ())]) from None
     errors = [finding for finding in findings(settings) if finding.severity == "error"]
     if encrypted is not None:
         errors += plain_secrets(settings, encrypted)

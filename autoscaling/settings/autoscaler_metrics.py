@@ -81,7 +81,8 @@ class MetricTarget(MetricUse):
         target = str(values.get("target"))
         if not metric or metric.unit != "MiB" or not re.fullmatch(MEMORY, target):
             return values
-        return {**values, "target": round(parse_quantity(target) / 2**20, 3).normalize()}
+        # As text: the error of a target out of range shows it.
+        return {**values, "target": f"{round(parse_quantity(target) / 2**20, 3).normalize():f}"}
 
 
 def metric_findings(settings: Settings) -> Iterator[Finding]:

@@ -77,15 +77,19 @@ def encryption_errors(encrypted: Collection[str], model: type[BaseModel]) -> Ite
             yield f"{key} contains encrypted values, but no setting in it is a secret: set it in plain text{secrets}."
 
 
-def model_errors(error: ValidationError, model: type[BaseModel], removed: Mapping[str, str]) -> list[str]:
+def model_errors(
+    error: ValidationError, model: type[BaseModel], removed: Mapping[str, str], encrypted: Collection[str] = ()
+) -> list[str]:
     """Return a sentence for each key that the models refuse, in the models' order.
 
     Args:
         error: from the models.
         model: the settings.
         removed: settings of earlier versions, with the reasons why they were removed.
+        encrypted: settings that contain encrypted values, which no sentence shows.
     """
-    refused = [_refused(details, model) for details in error.errors()]
+    hidden = (*MAY_BE_ENCRYPTED, *encrypted)
+    refused = [_refused(details, model, hidden) for details in error.errors()]
     # A misspelt key is one error: the key that it should be is not missing.
     meant = {each.meant for each in refused}
     return [
@@ -137,6 +141,8 @@ class _Refused:
     """What the value may be; for a key that is not a setting, the map around it."""
     is_key: bool
     """Whether the error is in the last key itself, not in its value."""
+    hidden: tuple[str, ...]
+    """Settings whose values are not shown."""
 
     @property
     def kind(self) -> str:
@@ -166,7 +172,7 @@ class _Refused:
             return f"{key} is missing: set it."
         if self.kind == "extra_forbidden":
             return f"{shortened(key)} is not a setting: {self._instead}"
-        secret = any(_overlap(key, allowed) for allowed in MAY_BE_ENCRYPTED)
+        secret = any(_overlap(key, setting) for setting in self.hidden)
         why = reason(self.details, self.place, secret=secret).rstrip(".")
         why = why if why.endswith("?") else f"{why}."
         if self.is_key:
@@ -194,7 +200,7 @@ class _Refused:
         return nearest(str(self.location[-1]), self.place.keys)
 
 
-def _refused(details: ErrorDetails, model: type[BaseModel]) -> _Refused:
+def _refused(details: ErrorDetails, model: type[BaseModel], hidden: tuple[str, ...]) -> _Refused:
     location, is_key = details["loc"], details["loc"][-1] == _MAP_KEY
     around = spot = place(model)
     for part in location:
@@ -202,7 +208,7 @@ def _refused(details: ErrorDetails, model: type[BaseModel]) -> _Refused:
             spot = place(get_args(around.annotation)[0])
         elif (inner := _inside(spot, part)) is not None:
             around, spot = spot, inner
-    return _Refused(details, location[:-1] if is_key else location, spot, is_key)
+    return _Refused(details, location[:-1] if is_key else location, spot, is_key, hidden)
 
 
 def _inside(spot: Place, part: int | str) -> Place | None:

@@ -174,3 +174,12 @@ def test_an_interrupted_refresh_cancels_pulumi_and_leaves_no_key(engine: Path, n
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("command", ["adopt", "check", "destroy", "refresh", "verify"])
+@pytest.mark.parametrize("name", ["", "rehearsal/"])
+def test_an_empty_stack_name_never_means_the_selected_stack(
+    command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--stack", name]) == 2
+    assert f"{name!r} is not the name of a stack" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -63,17 +62,6 @@ def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
     ]
 
 
-@dataclass
-class Stack:
-    """As far as the guard asks it."""
-
-    known: dict[str, Any]
-    name: str = "organization/ackgpu/platform"
-
-    def outputs(self) -> automation.OutputMap:
-        return {name: automation.OutputValue(value, secret=False) for name, value in self.known.items()}
-
-
 def guarded(
     monkeypatch: pytest.MonkeyPatch, found: Sequence[Any] | Exception, outputs: dict[str, Any] | None = None
 ) -> None:
@@ -83,7 +71,7 @@ def guarded(
         return found
 
     monkeypatch.setattr(guard, "_autoscalers", autoscalers)
-    guard.require_no_users(Stack(OUTPUTS if outputs is None else outputs))  # type: ignore[arg-type]
+    guard.require_no_users("organization/ackgpu/platform", OUTPUTS if outputs is None else outputs)
 
 
 def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +121,7 @@ def test_a_refusal_is_a_sentence_and_an_exit_code(
         raise error
 
     monkeypatch.setattr("commands.pulumi_cli.shutil.which", lambda _: "/bin/pulumi")
-    monkeypatch.setattr("commands.destroy_guard.automation.select_stack", refuse)
+    monkeypatch.setattr("commands.destroy_guard.automation.LocalWorkspace", lambda **_: mock.Mock(stack_outputs=refuse))
     assert run(["destroy", "--stack", "gone"]) == 1
     said = capsys.readouterr().err
     assert told in said
@@ -154,16 +142,11 @@ def test_a_protected_cluster_is_told_with_the_setting_that_protects_it(protect: 
         "type": "alicloud:cs/managedKubernetes:ManagedKubernetes",
         **({} if protect is None else {"protect": protect}),
     }
-    stack = mock.Mock()
-    stack.export_stack.return_value = automation.Deployment(
-        3, {"resources": [{"type": "pulumi:pulumi:Stack"}, cluster]}
-    )
+    state = automation.Deployment(3, {"resources": [{"type": "pulumi:pulumi:Stack"}, cluster]})
     expected = pytest.raises(CommandError, match="deletionProtection to false") if refused else nullcontext()
     with expected:
-        guard.require_unprotected(stack)
+        guard.require_unprotected(state)
 
 
 def test_a_stack_without_a_state_is_not_protected() -> None:
-    stack = mock.Mock()
-    stack.export_stack.return_value = automation.Deployment(3, None)
-    guard.require_unprotected(stack)
+    guard.require_unprotected(automation.Deployment(3, None))

@@ -138,6 +138,12 @@ def test_a_target_of_memory_is_written_in_mib() -> None:
     assert service.autoscaler.metrics[0].target == Decimal(10240)
 
 
+@pytest.mark.parametrize("target", ["0Gi", "999999999999999Gi"])
+def test_a_memory_target_out_of_range_is_refused_in_a_sentence(target: str) -> None:
+    with pytest.raises(SettingsError, match=r"target is .*: a number above 0 and up to 1000000000000 is expected"):
+        parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", target)))
+
+
 def test_a_shared_cards_memory_bounds_the_target() -> None:
     assert fault(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "5Gi"), **CGPU)).endswith(
         "is 5120 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: a pod is given 4096 MiB."

@@ -54,3 +54,11 @@ def test_the_settings_file_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Pulumi.unit.yaml").write_text("config: {}\nackgpu:region: x\n")
     assert said(stack_config("rehearsal"), monkeypatch) == []
+
+
+def test_an_error_shows_no_value_of_a_setting_that_contains_encrypted_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {**stack_config("rehearsal"), "ackgpu:metricsAdapter": {"rules": "v-of-a-secret"}}
+    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["ackgpu:metricsAdapter"]')
+    assert said(config, monkeypatch) == [
+        "metricsAdapter.rules can't be used: allowed are hardened, seed, seed-complete."
+    ]
