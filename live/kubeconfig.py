@@ -104,7 +104,7 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
     # A kubeconfig may have any shape, and the error's text may quote a secret.
     except Exception:
         raise UnreachableError(
-            "has a kubeconfig without a server, or with a certificate or token that can't be read"
+            "has a kubeconfig whose current context, server, certificate or token can't be read"
         ) from None
 
 

@@ -121,9 +121,9 @@ def kubeconfig(content: str) -> Any:
         (no_pulumi, [], "pulumi is not on PATH: install it"),
         (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on it first."),
         (no_kubeconfig, [], "The cluster has no kubeconfig where KUBECONFIG leads: set KUBECONFIG"),
-        (kubeconfig(""), [], "The cluster has a kubeconfig without a server, or with"),
-        (kubeconfig("[]"), [], "The cluster has a kubeconfig without a server, or with"),
-        (kubeconfig("a: [b"), [], "The cluster has a kubeconfig without a server, or with"),
+        (kubeconfig(""), [], "The cluster has a kubeconfig whose current context, server,"),
+        (kubeconfig("[]"), [], "The cluster has a kubeconfig whose current context, server,"),
+        (kubeconfig("a: [b"), [], "The cluster has a kubeconfig whose current context, server,"),
         (lambda machine: None, ["--load"], "hey is not on PATH, and --load needs it"),
         (lambda machine: None, [], "can't be reached"),
         (
