@@ -37,7 +37,7 @@ def check_exporter(file: TextIO, labels: LabelPreset) -> int:
     try:
         judgement = judge(file.read(), labels)
     except UnicodeDecodeError:
-        raise CommandError("The dump can't be read: it is not text.", exit_code=2) from None
+        raise CommandError("The dump is not UTF-8 text: save the exporter's /metrics.", exit_code=2) from None
     except DumpError as error:
         raise CommandError(f"The dump can't be judged. {error}", exit_code=2) from None
     print(judgement.text)

@@ -79,5 +79,5 @@ def _autoscalers(outputs: Mapping[str, Any]) -> Sequence[Object]:
     with connected(kubeconfig) as client:
         found = hpas_of_all(client)
     if client.hidden:
-        raise UnreachableError("lets the credential list no HPAs")
+        raise UnreachableError("does not let the credential list HPAs")
     return found

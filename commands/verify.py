@@ -49,7 +49,7 @@ def verify(stack: str, load: bool) -> int:
 def _hey() -> str:
     hey = shutil.which("hey")
     if hey is None:
-        raise CommandError("hey is not on PATH, and --load needs it: github.com/rakyll/hey.", exit_code=2)
+        raise CommandError("hey is not on PATH, and --load needs it: install github.com/rakyll/hey.", exit_code=2)
     return hey
 
 

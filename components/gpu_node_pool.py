@@ -154,8 +154,8 @@ class GpuNodePool(pulumi.ComponentResource):
             # The id is known once the stack manages the pool.
             if any(pool.node_pool_name == name for pool in pools) and not await self.node_pool.id.is_known():
                 pulumi.log.warn(
-                    f"the cluster already has a node pool named {name} that this stack does not manage: `./ackgpu "
-                    "adopt` takes it over, or give gpuNodePool another name; `up` creates a second pool of that name."
+                    f"the cluster already has a node pool named {name} that this stack does not manage. `up` creates a "
+                    "second pool of that name. Run `./ackgpu adopt` to adopt the pool, or change gpuNodePool.name."
                 )
             return True
 

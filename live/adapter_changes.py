@@ -52,7 +52,7 @@ def rules_for_this_run(
         for rule in kept:
             pulumi.log.info(
                 f"The adapter keeps its rule of {rule.metric} although the settings no longer have it: an HPA reads it "
-                f"({', '.join(rule.readers)}). The first `pulumi up` after that removes it."
+                f"({', '.join(rule.readers)}). `pulumi up` removes the rule once no HPA reads it."
             )
         return with_kept(rules, live.rules, kept)
 

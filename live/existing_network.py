@@ -67,7 +67,7 @@ class ExistingNetwork:
                 if zone not in zones[other_key]:
                     raise pulumi.RunError(
                         f"cluster.create.{key} has {vswitch_id} in zone {zone}, and {other_key} has none there: with "
-                        "Terway nodes and their pods are in the same zones; add one, or remove it."
+                        f"Terway, both need the same zones. Add a vSwitch there, or remove {vswitch_id}."
                     )
         return first.vpc_id
 

@@ -67,7 +67,7 @@ def read_kubeconfig() -> str:
     names = (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     files = [path for path in (Path(name).expanduser() for name in names) if path.is_file()]
     if not files:
-        raise UnreachableError("has no kubeconfig where KUBECONFIG leads")
+        raise UnreachableError("has no kubeconfig (the file in KUBECONFIG or ~/.kube/config does not exist)")
     if len(files) > 1:
         raise UnsupportedError("has several files in KUBECONFIG, which this client does not support")
     try:

@@ -175,8 +175,8 @@ def unknown_former_names(services: Sequence[Service], found: FoundScalers, stack
         # A stack without any HPA makes all of them.
         if service.formerly and own and (service.namespace, service.formerly) not in have:
             yield (
-                f"formerly is {service.formerly!r}, and this stack has no such service in namespace "
-                f"{service.namespace}. The service is created, and a service that the settings no longer have is "
+                f"formerly of service {service.name} is {service.formerly!r}, which this stack does not have in "
+                f"namespace {service.namespace}. The service is created, and a service missing in the settings is "
                 "deleted. Check the former name."
             )
 
@@ -196,8 +196,8 @@ def platform_users(metrics: Collection[str], hpas: Iterable[Object], stack: str)
         if found.stack == stack or (found.stack is None and set(metrics_read(hpa)).isdisjoint(metrics)):
             continue
         kind, target = found.target
-        made_by = f"stack {found.stack}" if found.stack else "no stack"
-        yield f"{kind} {found.namespace}/{target} (HPA {found.namespace}/{found.name} of {made_by})"
+        made_by = f" of stack {found.stack}" if found.stack else ", not made by a stack"
+        yield f"{kind} {found.namespace}/{target} (HPA {found.namespace}/{found.name}{made_by})"
 
 
 def owner_of(registration: Object) -> str:

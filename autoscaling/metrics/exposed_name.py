@@ -92,7 +92,7 @@ def series_name(rule: Mapping[str, Any]) -> str | None:
 
 
 def _unknown(reference: re.Match[str], template: str, expanded: str) -> NameFaultError:
-    text = f"is {template!r}, where {reference[0]} is no group of name.matches"
+    text = f"is {template!r}, where {reference[0]} is not a group of name.matches"
     braced = re.sub(r"\$(\d+)(?=[A-Za-z_])", r"${\1}", template)
     fix = f"write {braced}" if reference[2] and braced != template else "write one that it has, such as ${0}"
     return NameFaultError("name.as", f"{text}, so that the name would be {expanded!r}: {fix}")

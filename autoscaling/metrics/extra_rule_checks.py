@@ -57,7 +57,7 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
         if name in owners:
             yield RuleFinding(
                 f"{key}.name.as",
-                f"gives the name {name}, which is exposed by {owners[name]} too, and the last rule of a name wins: "
+                f"gives the name {name}, which is also exposed by {owners[name]}; only the last of them works: "
                 "choose another",
             )
         elif name:
@@ -169,7 +169,7 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     """
     for written in re.findall(r"<<.*?>>|<<|>>", rule.metrics_query, re.DOTALL):
         if written not in _PLACEHOLDERS:
-            raise QueryError(f"{written} is none of the placeholders {', '.join(_PLACEHOLDERS)}")
+            raise QueryError(f"{written} is not one of the placeholders {', '.join(_PLACEHOLDERS)}")
     kinds = _labels_by_kind(rule)
     kind = next((candidate for candidate in ("pod", "service", "node") if candidate in kinds), "namespace")
     label = kinds[kind][0]

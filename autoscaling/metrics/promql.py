@@ -86,7 +86,7 @@ def regex(pattern: str) -> re2.Pattern:
     except re2.error as error:
         [reason] = error.args
         text = reason.decode() if isinstance(reason, bytes) else reason
-        raise QueryError(f"{pattern} is no regular expression ({text})") from None
+        raise QueryError(f"{pattern} is not a regular expression ({text})") from None
 
 
 def nodes(expression: promql.Expr) -> list[promql.Expr]:

@@ -101,7 +101,7 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
     if fixed:
         yield Finding(
             f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
-            f"window is always {window}s: {effect}; set autoscalingApi to v2, or lower startupTime by a faster start.",
+            f"window is always {window}s: {effect}; set autoscalingApi to v2, or make startup faster.",
             ("services", "cluster"),
         )
     else:

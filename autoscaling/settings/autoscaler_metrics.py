@@ -198,8 +198,8 @@ def _target(
     most = _highest_useful(highest)
     if target > most:
         yield Finding(
-            f"{target_key} is {target:f}{unit}, and an HPA adds replicas from more than 1.1 x the target on, which "
-            f"{exposed.name} with at most {highest:f}{unit} never reaches: use a target of at most {most:f}.",
+            f"{target_key} is {target:f}{unit}, and an HPA adds replicas only above 1.1 x the target. "
+            f"{exposed.name} is at most {highest:f}{unit}: use a target of at most {most:f}.",
             _READ,
             "warning",
         )

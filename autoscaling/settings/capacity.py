@@ -82,7 +82,7 @@ def _cost(settings: Settings, nodes: int) -> Iterator[str]:
             yield f"{_PRICES} is set, and {_MAX_COST} is not: set it, or remove the prices."
     elif unpriced:
         yield (
-            f"{_MAX_COST} is {most:f}, and {_PRICES} has no price of {', '.join(unpriced)}: add it, since no price is "
+            f"{_MAX_COST} is {most:f}, and {_PRICES} has no price for {', '.join(unpriced)}: add it; no price is "
             "guessed."
         )
     else:
@@ -115,7 +115,7 @@ def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[str]:
         key = f"services[{index}].{alias}"
         if alias in given and alias not in wanted:
             yield (
-                f"{key} can't be set with {_CARD_MODE} {pool.card_mode}, where a pod asks by {' and '.join(wanted)}: "
+                f"{key} can't be set with {_CARD_MODE} {pool.card_mode}, which uses {' and '.join(wanted)} instead: "
                 "remove it."
             )
         elif alias in wanted and alias not in given and alias != "gpus":
@@ -124,8 +124,8 @@ def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[str]:
 
 def _unchecked_mig(pool: GpuNodePool) -> Iterator[str]:
     yield (
-        f"{_CARD_MODE} is mig, and how many instances of which kind a card is cut into is not known here: whether the "
-        "services fit the pool is not checked."
+        f"{_CARD_MODE} is mig, and the MIG instances of each card are not in the settings: check yourself that the "
+        "services fit the pool."
     )
     for name in pool.instance_types:
         row = find_instance_type(name)
@@ -200,15 +200,15 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
         elif pods and nodes and nodes * int(largest // asked) < min(most, nodes * pods):
             held = int(largest // asked)
             yield Finding(
-                f"{key}.{name} is {text}: of such pods a node of the pool holds {held} ({largest:f} {unit}), and "
+                f"{key}.{name} is {text}: a node of the pool ({largest:f} {unit}) holds {held} such pods, and "
                 f"{nodes} nodes hold {nodes * held}, fewer than maxReplicas ({most}): lower {name} or maxReplicas, or "
                 "raise the pool.",
                 _BOTH,
             )
         elif pods and asked * pods > least:
             yield Finding(
-                f"{key}.{name} is {text}, and {pods} pods, as many as the GPUs of a node take, ask for "
-                f"{decimal(asked * pods)} {unit} of a node's {least:f}: GPUs stay unused; lower it.",
+                f"{key}.{name} is {text}: the GPUs of a node are enough for {pods} pods, which request "
+                f"{decimal(asked * pods)} {unit}, and a node has {least:f}. GPUs stay unused: lower {name}.",
                 _BOTH,
                 "warning",
             )

@@ -116,7 +116,7 @@ def cluster_findings(settings: Settings) -> Iterator[Finding]:
         if find_instance_type(name):
             key = f"{_KEY}.systemPool.instanceTypes[{index}]"
             yield Finding(
-                f"{key} is {name}, which has GPUs that nothing would use: name one without.", ("cluster",), "warning"
+                f"{key} is {name}, which has GPUs that nothing would use: use a CPU type.", ("cluster",), "warning"
             )
 
 
@@ -128,9 +128,9 @@ def _network(creation: ClusterCreation) -> Iterator[str]:
     elif existing:
         if nodes is None or pods is None:
             missing = "vswitchIds" if nodes is None else "podVswitchIds"
-            yield f"{_KEY}.{missing} is missing: with Terway nodes and pods have vSwitches each, in the same zones."
+            yield f"{_KEY}.{missing} is missing: Terway needs vSwitches for nodes and pods, in the same zones. Set it."
         if "vpc_cidr" in creation.model_fields_set:
-            yield f"{_KEY}.vpcCidr is of a new VPC, and {_KEY}.vswitchIds names one that exists: remove one of them."
+            yield f"{_KEY}.vpcCidr is for a new VPC, and {_KEY}.vswitchIds is for an existing VPC: remove one of them."
     else:
         yield from _vpc(creation)
 

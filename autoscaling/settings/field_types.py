@@ -143,7 +143,7 @@ def _plain_number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-_FILLED_IN = Form(rf"(?!<|{DATE_TEXT})[\s\S]+", "a text is expected that is filled in")
+_FILLED_IN = Form(rf"(?!<|{DATE_TEXT})[\s\S]+", "text that is not a placeholder is expected")
 _DNS_LABEL = Form(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
     "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",

@@ -198,7 +198,7 @@ def _instance_types(pool: GpuNodePool) -> Iterator[str]:
 def _taints(pool: GpuNodePool) -> Iterator[str]:
     for (key, effect), times in Counter((taint.key, taint.effect) for taint in pool.taints).items():
         if times > 1:
-            yield f"{_TAINTS} has {key} with the effect {effect} {times} times, and a node can have it once: leave one."
+            yield f"{_TAINTS} has {key} with the effect {effect} {times} times, but a node can have it once: keep one."
 
 
 def _spot(pool: GpuNodePool) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _warm_gpus(pool: GpuNodePool) -> Iterator[str]:
     nodes, per_node = pool.max_nodes, pool.node_gpus
     if pool.size is not None:
         yield (
-            f"{_WARM} is {pool.warm_gpus}, and gpuNodePool.size keeps all nodes at any time: remove it, or set "
+            f"{_WARM} is {pool.warm_gpus}, and with gpuNodePool.size all nodes always run: remove it, or set "
             "autoscaling instead of size."
         )
     elif pool.card_mode == "mig":
@@ -249,8 +249,8 @@ def _warnings(pool: GpuNodePool) -> Iterator[str]:
             )
     if len(pool.instance_types) == 1 and pool.vswitch_ids and len(pool.vswitch_ids) == 1:
         yield (
-            f"gpuNodePool has one type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}): where it is "
-            "sold out, no node comes; add a type or a vSwitch of another zone."
+            f"gpuNodePool has one type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}). If it is "
+            "sold out there, the pool cannot grow: add a type, or a vSwitch in another zone."
         )
 
 

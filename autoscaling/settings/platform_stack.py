@@ -43,7 +43,10 @@ def foreign_keys(values: Mapping[str, Any]) -> Iterator[str]:
     """Refuse each setting that belongs to the platform stack, one sentence each."""
     for key in PLATFORM_KEYS:
         if not is_unset(values.get(key)):
-            yield f"{key} is set by the stack that platform names, for all who use it: remove it, or remove platform."
+            yield (
+                f"{key} is set by the stack that platform names, for all stacks that use it: remove it, or remove "
+                "platform."
+            )
 
 
 def with_stand_ins(values: Mapping[str, Any], unknown: Collection[str]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
     for name in takes:
         if name not in given:
             yield Finding(
-                f"{_KEY}.{name} is missing, which {_KEY}.type {auth.type} needs: `{_command(name)}`.", ("prometheus",)
+                f"{_KEY}.{name} is missing, and type {auth.type} needs it: run `{_command(name)}`.", ("prometheus",)
             )
     for name in given:
         if name not in takes:
@@ -88,7 +88,7 @@ def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Fi
     for name, value in _given(settings.prometheus.auth).items():
         if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", key) for key in encrypted):
             yield Finding(
-                f"{_KEY}.{name} is in plain text in the stack's file: remove it there, and `{_command(name)}`.",
+                f"{_KEY}.{name} is in plain text in the stack's file: remove it, then run `{_command(name)}`.",
                 ("prometheus",),
             )
 

@@ -172,7 +172,7 @@ def service_findings(settings: Settings) -> Iterator[Finding]:
         if service.run_as_non_root and service.container_port < _UNPRIVILEGED_PORTS:
             yield Finding(
                 f"{key}.runAsNonRoot is true, and containerPort is {service.container_port}: below "
-                f"{_UNPRIVILEGED_PORTS} most container runtimes let only root listen; let the image listen above.",
+                f"{_UNPRIVILEGED_PORTS} most container runtimes let only root listen: use a higher port.",
                 ("services",),
                 "warning",
             )

@@ -35,7 +35,7 @@ Region = Literal[
 REMOVED_SETTINGS = {"prometheus.scrapeInterval": "it had no effect"}
 """Settings of earlier versions, with the reason why each was removed."""
 
-_WAIT = Duration("a duration such as 90s or 5m, of at most 60m, is expected; 0s is not to wait", 0, 60 * 60)
+_WAIT = Duration("a duration such as 90s or 5m, of at most 60m, is expected; 0s means do not wait", 0, 60 * 60)
 _STACK = Form(
     r"(?!<)[-A-Za-z0-9_.]+(/[-A-Za-z0-9_.]+){0,2}", "the name of a stack looks like organization/ackgpu/platform"
 )

@@ -51,7 +51,7 @@ def look(client: ClusterClient, settings: Settings) -> LiveObjects:
     release = newest_release(client)
     if client.hidden:
         raise AdoptionError(
-            f"the credential for the cluster may not list {client.hidden[0]}: use one of an administrator."
+            f"The credential for the cluster may not list {client.hidden[0]}: use a cluster administrator's account."
         )
     return LiveObjects(services, None if release and release.status == "uninstalled" else release)
 
@@ -66,7 +66,7 @@ def as_served(client: ClusterClient, wanted: Object) -> Object:
     metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
     served = client.would_create(_path(wanted), {**wanted, "metadata": metadata})
     if served is None:
-        raise AdoptionError(f"the credential for the cluster may not create a {wanted['kind']}.")
+        raise AdoptionError(f"The credential may not create a {wanted['kind']}: use a cluster administrator's account.")
     return served
 
 

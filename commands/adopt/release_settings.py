@@ -28,7 +28,7 @@ def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, pro
     stack = at(release.values, STACK)
     if stack:
         proposal.notes.append(
-            f"release {release.name} has the name of stack {stack} in it: if that stack still has the release, both "
+            f"stack {stack} installed release {release.name}: if that stack still manages the release, both "
             "stacks would change it."
         )
     proposal.settings[_KEY, "adopted"] = True
@@ -88,7 +88,7 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
             f"the rule{'s' if len(replaced) > 1 else ''} for {', '.join(replaced)} would become the program's own."
         )
     if [*own, *written, *kept] != list(live):
-        proposal.notes.append("the adapter would get other rules, or the same rules in another order, and restart.")
+        proposal.notes.append("the adapter's rules or their order would change, so it would restart.")
 
 
 def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:

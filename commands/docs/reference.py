@@ -114,7 +114,7 @@ def _allowed(field: FieldInfo) -> str:
     kinds = set(_kinds(field.annotation))
     choices = [str(choice) for choice in kinds if isinstance(choice, str)]
     if choices:
-        ordered = [str(choice) for choice in _kinds(field.annotation)]
+        ordered = [choice for choice in _kinds(field.annotation) if isinstance(choice, str)]
         return ", ".join(f"`{choice}`" for choice in ordered) if len(choices) <= _LONGEST_LIST else ""
     if bool in kinds:
         return "`true`, `false`"

@@ -60,7 +60,7 @@ def _of_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[st
     if lacking:
         why = "no process uses a GPU there" if _of_gpus(name) else "that pod is not scraped"
         return f"no series: {name} has none with {pod_label} {_some(lacking)}, since {why}"
-    return f"Prometheus has the series, and the adapter has not looked yet: it looks once each relist interval ({name})"
+    return f"Prometheus has {name}, and the adapter has not found it yet: wait for one metricsAdapter.relistInterval"
 
 
 def _no_series(name: str, prometheus: Prometheus) -> str:

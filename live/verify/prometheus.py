@@ -61,5 +61,5 @@ class Prometheus:
             return [sample["metric"] for sample in content["data"]["result"]]
         except (ValueError, KeyError, TypeError):
             raise PrometheusError(
-                f"answers {answer.status} to the query {selector}: ask it inside the cluster's VPC"
+                f"answers {answer.status} to the query {selector}: run it from inside the cluster's VPC"
             ) from None

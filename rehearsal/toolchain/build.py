@@ -42,7 +42,7 @@ def ensure_tools(
         return toolchain.ensure()
     except OSError as error:
         raise RehearsalError(
-            f"The tools can't be kept in {cache} ({error.strerror or error}): make room or give the right to "
+            f"The tools can't be kept in {cache} ({error.strerror or error}): free disk space, get permission to "
             "write there, or set ACKGPU_CACHE to another folder."
         ) from None
 

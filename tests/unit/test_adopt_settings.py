@@ -130,7 +130,7 @@ def test_foreign_rules_follow_those_of_the_settings() -> None:
     now = settings(metricsAdapter={"extraRules": [mine]})
     found, notes, _ = changed_release(release([*GUIDES_RULES, RULE]), now)
     assert found["extraRules"] == [mine, RULE]
-    assert notes == ["the adapter would get other rules, or the same rules in another order, and restart."]
+    assert notes == ["the adapter's rules or their order would change, so it would restart."]
 
 
 def test_a_foreign_rule_in_the_settings_is_not_added_again() -> None:
@@ -185,7 +185,7 @@ def test_a_release_that_a_stack_had_is_reported() -> None:
     live = release()
     values = {**live.values, "global": {"ackgpu": {"stack": "ackgpu/old"}}}
     found, [note], _ = changed_release(replace(live, values=values))
-    assert "has the name of stack ackgpu/old in it" in note
+    assert "stack ackgpu/old installed release" in note
     assert "values" not in found
 
 

@@ -137,5 +137,5 @@ def test_the_command_answers_by_its_exit_code(
     assert run(monkeypatch, "-", stdin="up 1") == 2
     missing, binary, other = capsys.readouterr().err.splitlines()
     assert "No such file or directory" in missing
-    assert binary == "The dump can't be read: it is not text."
+    assert binary == "The dump is not UTF-8 text: save the exporter's /metrics."
     assert other.startswith("The dump can't be judged. It has no series DCGM_")

@@ -86,8 +86,7 @@ def test_the_cost_is_that_of_the_dearest_type_on_every_node() -> None:
 
 def test_no_price_is_guessed() -> None:
     assert fault(settings(budget={"maxHourlyCost": 100})) == (
-        f"budget.maxHourlyCost is 100, and budget.hourlyPrices has no price of {V100}: add it, since no price is "
-        "guessed."
+        f"budget.maxHourlyCost is 100, and budget.hourlyPrices has no price for {V100}: add it; no price is guessed."
     )
 
 
@@ -196,4 +195,4 @@ def test_that_mig_is_not_counted_is_told() -> None:
             )
         )
     )
-    assert warning.endswith("whether the services fit the pool is not checked.")
+    assert warning.endswith("check yourself that the services fit the pool.")

@@ -57,8 +57,8 @@ def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
     assert list(platform_users([SM_UTIL], found, "ackgpu/platform")) == [
         "Deployment models/theirs (HPA models/theirs-hpa of stack ackgpu/team)",
         "Deployment models/on-another-metric (HPA models/on-another-metric-hpa of stack ackgpu/team)",
-        "Deployment models/by-hand (HPA models/by-hand-hpa of no stack)",
-        "Deployment models/as-the-older-api-has-it (HPA models/as-the-older-api-has-it-hpa of no stack)",
+        "Deployment models/by-hand (HPA models/by-hand-hpa, not made by a stack)",
+        "Deployment models/as-the-older-api-has-it (HPA models/as-the-older-api-has-it-hpa, not made by a stack)",
     ]
 
 

@@ -211,8 +211,8 @@ def test_with_the_old_api_no_window_can_be_raised_for_a_slow_start() -> None:
     config = settings(on(SM_UTIL), service={"startupTime": "301s"}) | old
     assert fault(config) == (
         "services[0].startupTime is 301s, and with cluster.autoscalingApi v2beta1 the scale-down window is always "
-        "300s: pods would be removed before those that replace them are Ready; set autoscalingApi to v2, or lower "
-        "startupTime by a faster start."
+        "300s: pods would be removed before those that replace them are Ready; set autoscalingApi to v2, or make "
+        "startup faster."
     )
     config["services"][0]["startupTime"] = "5m"
     assert parse(config)
@@ -257,7 +257,7 @@ def test_a_target_by_which_no_replica_is_ever_added_is_a_warning(
 ) -> None:
     [warning] = warnings(parse(settings(on(metric, highest), adapter=adapter)))
     assert warning.startswith(f"services[0].autoscaler.metrics[0].target is {highest}")
-    assert warning.endswith(f"never reaches: use a target of at most {most}.")
+    assert warning.endswith(f"use a target of at most {most}.")
     assert not warnings(parse(settings(on(metric, most), adapter=adapter)))
     step = Decimal("0.001") if "." in most else 1
     assert warnings(parse(settings(on(metric, str(Decimal(most) + step)), adapter=adapter)))
@@ -267,7 +267,7 @@ def test_a_target_by_which_no_replica_is_ever_added_is_a_warning(
 def test_a_ratio_of_exactly_the_tolerance_adds_no_replica() -> None:
     eleven: dict[str, Any] = {"pool": {"cardMode": "cgpu"}, "service": {"gpuMemoryGiB": 11}}
     [warning] = warnings(parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "10Gi"), **eleven)))
-    assert warning.endswith("with at most 11264 MiB never reaches: use a target of at most 10239.")
+    assert warning.endswith("is at most 11264 MiB: use a target of at most 10239.")
 
 
 def test_only_the_sum_of_a_pods_cards_is_more_than_one_card() -> None:

@@ -218,9 +218,8 @@ def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], told
     bert = service("new", formerly="bert") if renamed else BERT
     sentences = list(unknown_former_names([bert], {HPA: hpas}, "ackgpu/dev"))
     assert bool(sentences) is told
-    assert all(
-        one.startswith("formerly is 'bert', and this stack has no such service in namespace demo") for one in sentences
-    )
+    beginning = "formerly of service new is 'bert', which this stack does not have in namespace demo"
+    assert all(one.startswith(beginning) for one in sentences)
 
 
 @pytest.mark.case("C5")

@@ -97,16 +97,16 @@ def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
         (
             {"type": "basic"},
             [
-                "prometheus.auth.accessKeyId is missing, which prometheus.auth.type basic needs: "
+                "prometheus.auth.accessKeyId is missing, and type basic needs it: run "
                 "`pulumi config set --path prometheus.auth.accessKeyId`.",
-                "prometheus.auth.accessKeySecret is missing, which prometheus.auth.type basic needs: "
+                "prometheus.auth.accessKeySecret is missing, and type basic needs it: run "
                 "`pulumi config set --secret --path prometheus.auth.accessKeySecret`.",
             ],
         ),
         (
             {"type": "token"},
             [
-                "prometheus.auth.token is missing, which prometheus.auth.type token needs: `pulumi config set --secret "
+                "prometheus.auth.token is missing, and type token needs it: run `pulumi config set --secret "
                 "--path prometheus.auth.token`."
             ],
         ),
@@ -131,7 +131,7 @@ def test_a_secret_in_plain_text_is_refused() -> None:
     with pytest.raises(pulumi.RunError) as failure:
         program(BASIC, encrypted=False)
     assert str(failure.value).splitlines()[1:] == [
-        "prometheus.auth.accessKeySecret is in plain text in the stack's file: remove it there, and `pulumi config set "
+        "prometheus.auth.accessKeySecret is in plain text in the stack's file: remove it, then run `pulumi config set "
         "--secret --path prometheus.auth.accessKeySecret`."
     ]
 
@@ -196,7 +196,7 @@ def test_the_checks_ask_prometheus_with_the_adapters_credentials_and_tell_a_refu
     found = {query(RULE["seriesQuery"]): series({"NamespaceName": "default", "PodName": "bert-1"})}
     step, sent = checked(f"--prometheus-header=Authorization={HEADER}", **found)
     assert sent == HEADER
-    assert "Prometheus has the series" in step.observed
+    assert "the adapter has not found it yet" in step.observed
     step, sent = checked(f"--prometheus-header=Authorization={HEADER}", **{query(RULE["seriesQuery"]): (401, "")})
     assert "Prometheus refuses the adapter's credentials (401): prometheus.auth needs the AccessKey" in step.observed
     assert HEADER not in step.observed

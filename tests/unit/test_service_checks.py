@@ -33,7 +33,7 @@ def test_the_defaults_fit_each_type_with_whole_cards() -> None:
         ({"memory": "69G"}, "services[0].memory is 69G, but a node of the pool has 64 GiB: lower it."),
         (
             {"cpu": "9", "autoscaler": {"maxReplicas": 5}},
-            "services[0].cpu is 9: of such pods a node of the pool holds 1 (16 vCPUs), and 4 nodes hold 4, fewer than "
+            "services[0].cpu is 9: a node of the pool (16 vCPUs) holds 1 such pods, and 4 nodes hold 4, fewer than "
             "maxReplicas (5): lower cpu or maxReplicas, or raise the pool.",
         ),
     ],
@@ -49,14 +49,14 @@ def test_pods_that_fill_a_node_exactly_are_not(amount: dict[str, str]) -> None:
 
 def test_gpus_that_stay_unused_for_want_of_cpus_are_a_warning() -> None:
     assert warnings(parse(settings(TWO_GPUS, {"cpu": 9}))) == [
-        "services[0].cpu is 9, and 2 pods, as many as the GPUs of a node take, ask for 18 vCPUs of a node's 16: GPUs "
-        "stay unused; lower it."
+        "services[0].cpu is 9: the GPUs of a node are enough for 2 pods, which request 18 vCPUs, and a node has 16. "
+        "GPUs stay unused: lower cpu."
     ]
     shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
     # 8 pods on a T4 of 16 GiB, with 4 vCPUs and 15 GiB.
     cpu, memory = warnings(parse(settings(shared, {"gpuMemoryGiB": 2})))
-    assert "services[0].cpu is 1, and 8 pods," in cpu
-    assert "ask for 16 GiB of a node's 15:" in memory
+    assert "services[0].cpu is 1: the GPUs of a node are enough for 8 pods," in cpu
+    assert "8 pods, which request 16 GiB, and a node has 15." in memory
     assert not warnings(parse(settings(shared, {"gpuMemoryGiB": 2, "cpu": "250m", "memory": "1Gi"})))
 
 
@@ -68,7 +68,7 @@ def test_of_several_types_the_largest_decides_what_is_refused_and_the_smallest_w
     mixed = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6v-c8g1.2xlarge"]}
     assert fault(settings(mixed, {"cpu": 9})).endswith("a node of the pool has 8 vCPUs: lower it.")
     [warning] = warnings(parse(settings(mixed, {"cpu": 5})))
-    assert "ask for 5 vCPUs of a node's 4" in warning
+    assert "which request 5 vCPUs, and a node has 4." in warning
 
 
 @pytest.mark.parametrize("unknown", ["ecs.gn99.xlarge", "ecs.gn8ia.8xlarge"])

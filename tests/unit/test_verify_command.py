@@ -120,7 +120,7 @@ def kubeconfig(content: str) -> Any:
         (pulumi_fails, [], "The outputs of stack dev can't be read: no stack named 'dev' found."),
         (no_pulumi, [], "pulumi is not on PATH: install it"),
         (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on it first."),
-        (no_kubeconfig, [], "The cluster has no kubeconfig where KUBECONFIG leads: set KUBECONFIG"),
+        (no_kubeconfig, [], "The cluster has no kubeconfig (the file in KUBECONFIG or ~/.kube/config does not"),
         (kubeconfig(""), [], "The cluster has a kubeconfig whose current context, server,"),
         (kubeconfig("[]"), [], "The cluster has a kubeconfig whose current context, server,"),
         (kubeconfig("a: [b"), [], "The cluster has a kubeconfig whose current context, server,"),

@@ -313,10 +313,10 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
             {query(RULE["seriesQuery"]): series({**OURS, "PodName": "bert-9"})},
             f"no series: {METRIC} has none with PodName bert-1, since no process uses a GPU there",
         ),
-        ({query(RULE["seriesQuery"]): series(OURS)}, "Prometheus has the series, and the adapter has not looked yet"),
+        ({query(RULE["seriesQuery"]): series(OURS)}, "the adapter has not found it yet"),
         (
             {query(RULE["seriesQuery"]): (500, "no")},
-            f"Prometheus answers 500 to the query {RULE['seriesQuery']}: ask it inside the cluster's VPC",
+            f"Prometheus answers 500 to the query {RULE['seriesQuery']}: run it from inside the cluster's VPC",
         ),
         (
             {query(RULE["seriesQuery"]): (401, "no")},
@@ -342,7 +342,7 @@ def test_a_metric_without_values_is_followed_to_the_exporter(
     assert not step.ok
     if not listed and "bert-1," in sentence:
         # Without a pod to ask for, the other pod's series is one that should be listed.
-        sentence = "the adapter has not looked yet"
+        sentence = "the adapter has not found it yet"
     assert sentence in step.observed
     assert "/token" not in step.observed
     assert "secret-token" not in step.observed
