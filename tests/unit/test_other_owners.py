@@ -373,15 +373,15 @@ def test_a_cluster_without_an_answer_stops_up_and_is_a_warning_at_preview(
     ("kubeconfig", "reason"),
     [
         (None, r"at http://127\.0\.0\.1:\d+ can't be reached \(.*refused\)"),
-        ("no: kubeconfig", "has a kubeconfig without a server"),
-        ("[", "has a kubeconfig without a server"),
-        ("[" * 2_000, "has a kubeconfig without a server"),
-        ("- c2VjcmV0: c2VjcmV0: [", "has a kubeconfig without a server"),
+        ("no: kubeconfig", "has a kubeconfig whose current context, server"),
+        ("[", "has a kubeconfig whose current context, server"),
+        ("[" * 2_000, "has a kubeconfig whose current context, server"),
+        ("- c2VjcmV0: c2VjcmV0: [", "has a kubeconfig whose current context, server"),
         (access({"server": None}), "has a kubeconfig whose server is not a URL"),
-        (access({"server": 6443}), "has a kubeconfig without a server"),
-        (access({"server": "https://127.0.0.1:c2VjcmV0"}), "has a kubeconfig without a server"),
+        (access({"server": 6443}), "has a kubeconfig whose current context, server"),
+        (access({"server": "https://127.0.0.1:c2VjcmV0"}), "has a kubeconfig whose current context, server"),
         (access({"server": "c2VjcmV0"}), "has a kubeconfig whose server is not a URL"),
-        (access({"certificate-authority-data": "c2VjcmV0"}), "or with a certificate or token that can't be read"),
+        (access({"certificate-authority-data": "c2VjcmV0"}), "server, certificate or token can't be read"),
         *[
             (access({}, {"token": token}), "whose token has a line break or another character that can't be sent")
             for token in ("c2VjcmV0\n", "c2Vj\ncmV0 c2VjcmV0", "c2VjcmV0\u00fc", ["c2VjcmV0"], 7)

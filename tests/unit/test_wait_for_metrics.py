@@ -53,13 +53,13 @@ def test_no_metric_is_asked_for_at_preview_or_without_a_wait(wait: str, preview:
     [
         ("token: t", 'token: "c2VjcmV0\\n"', "has a kubeconfig whose token has a line break or another character"),
         ("token: t", 'token: "c2VjcmV0\\u0142"', "has a kubeconfig whose token has a line break or another character"),
-        ("token: t", "token: t: c2VjcmV0", "has a kubeconfig without a server"),
+        ("token: t", "token: t: c2VjcmV0", "has a kubeconfig whose current context, server"),
         (
             "token: t",
             "client-certificate: /c2VjcmV0",
             "has a kubeconfig with client-certificate, which this client does not support",
         ),
-        ("clusters:", "c2VjcmV0:", "has a kubeconfig without a server"),
+        ("clusters:", "c2VjcmV0:", "has a kubeconfig whose current context, server"),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_told_without_its_content(found: str, spoilt: str, sentence: str) -> None:
