@@ -79,7 +79,7 @@ def deployment(rehearsal: Rehearsal) -> Iterator[None]:
     apps.create_namespaced_deployment("default", {"metadata": {"name": "own"}, "spec": spec})
     yield
     apps.delete_namespaced_deployment("own", "default")
-    core.delete_node(node.metadata.name)
+    core.delete_node(node["metadata"]["name"])
     with rehearsal.store.transaction() as cloud:
         cloud.resources.clear()
 
