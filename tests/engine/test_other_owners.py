@@ -101,7 +101,7 @@ def test_an_instance_of_prometheus_that_is_there_already_is_told_at_preview_and_
         cloud.resources[inputs["clusterId"]] = CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})
     with pytest.raises(automation.CommandError, match="that this stack does not manage"):
         rehearsal.stack.preview()
-    rehearsal.edit(prometheus={**rehearsal.setting("prometheus"), "managedBy": "existing"})
+    rehearsal.edit(prometheus={"managedBy": "existing"})
     assert set(rehearsal.stack.preview().change_summary) == {OpType.CREATE}
     with rehearsal.store.transaction() as cloud:
         del cloud.resources[inputs["clusterId"]]
