@@ -31,7 +31,7 @@ _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"
 _CARD_MODE = "gpuNodePool.cardMode"
 _LEAST_MIB = 100
-"""A target below it is taken for one in GiB."""
+"""A target below this value was probably meant in GiB."""
 
 
 def _target_with_unit(value: object) -> object:
