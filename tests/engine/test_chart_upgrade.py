@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import re
@@ -131,14 +132,23 @@ def kill_in_the_middle(rehearsal: Rehearsal, status: str, *, provider_too: bool)
             release = live(rehearsal)
             return release is not None and release.status == status
 
-        wait_until(there, f"the release is {status}: {up.output}", seconds=60)
         process = psutil.Process(up.process.pid)
-        # The provider has a process group of its own, and goes on.
-        killed = [process, *(process.children(recursive=True) if provider_too else [])]
-        for one in killed:
-            one.kill()
-        psutil.wait_procs(killed)
-    rehearsal.stack.cancel()
+        try:
+            wait_until(there, f"the release is {status}", seconds=60)
+            # The provider has a process group of its own, and goes on.
+            killed = [process, *(process.children(recursive=True) if provider_too else [])]
+            for running in killed:
+                # Children may end by themselves once their parent is killed.
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    running.kill()
+            psutil.wait_procs(killed)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{up.output}") from error
+        finally:
+            # Without this, the lock of a failed test fails the tests of every later module.
+            up.process.kill()
+            up.end()
+            rehearsal.stack.cancel()
 
 
 def five_minutes_later(rehearsal: Rehearsal) -> None:
