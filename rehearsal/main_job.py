@@ -1,4 +1,4 @@
-"""The main job: run the whole stack, check it step by step as the guide does, and leave nothing."""
+"""The main job: create the stack, run the guide's checks and its load, and destroy everything."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from rehearsal.toolchain.build import ensure_tools
 LOAD = ("-n", "10000", "-c", "200")
 """The guide's load, as arguments of `hey`."""
 READING = Decimal(23)
-"""The guide's HPA reads this on one replica under that load, in percent."""
+"""GPU use in percent that the guide's HPA reads under this load with a single replica."""
 READING_TOLERANCE = Decimal(2)
 PEAK = 2
+"""Number of replicas that the guide's HPA scales out to."""
 
 
 def rehearse(layout: Layout) -> int:
-    """Run the main job and write its report; return the exit code, 0 if each step held.
+    """Run the main job, write its report and return the exit code: 0 if all steps passed.
 
     Raises:
-        RehearsalError: the job could not be completed.
+        RehearsalError: the job could not finish.
     """
     job = Result()
     # Check the settings before the tools are built, which can take half an hour.
@@ -49,7 +50,7 @@ def rehearse(layout: Layout) -> int:
         values = {name: output.value for name, output in result.outputs.items()}
         outputs = StackOutputs.of(STACK, values)
         with connected(layout.kubeconfig.read_text()) as client:
-            _say("the guide's checks")
+            _say("checks of the guide")
             for step in check_stack(outputs, client):
                 job.record(step)
             with sampled(layout, client, outputs.services[0]) as samples:
@@ -60,7 +61,7 @@ def rehearse(layout: Layout) -> int:
             stack.destroy(on_output=print, color="never")
         job.leftovers = cluster_leftovers(layout)
     job.leftovers += machine_leftovers(layout)
-    job.record(Step("nothing is left", "nothing", ", ".join(job.leftovers) or "nothing", not job.leftovers))
+    job.record(Step("leftovers", "none", ", ".join(job.leftovers) or "none", not job.leftovers))
     picture, result_file = layout.output / "timeline.png", layout.output / "result.json"
     draw_timeline(picture, samples, outputs.services[0].metrics[0].name)
     ready = [sample.ready_replicas for sample in samples]
@@ -68,7 +69,7 @@ def rehearse(layout: Layout) -> int:
     job.write(result_file)
     failed = [step.name for step in job.steps if not step.ok]
     _say(f"report: {result_file.relative_to(layout.checkout)}, {picture.relative_to(layout.checkout)}")
-    _say("all steps held" if not failed else f"{len(failed)} step(s) failed: {'; '.join(failed)}")
+    _say("all steps passed" if not failed else f"{len(failed)} step(s) failed: {'; '.join(failed)}")
     return 1 if failed else 0
 
 
@@ -89,7 +90,7 @@ def _preview_again(job: Result, stack: automation.Stack) -> None:
     changes = job.second_preview_changes = sum(
         count for kind, count in summary.items() if kind != automation.OpType.SAME
     )
-    job.record(Step("a second preview", "no change", f"{changes} changes" if changes else "no change", changes == 0))
+    job.record(Step("second preview", "no changes", f"{changes} changes" if changes else "no changes", changes == 0))
 
 
 def _say(line: str) -> None:

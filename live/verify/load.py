@@ -122,7 +122,7 @@ class LoadWalk:
             UnreachableError: the cluster can't be reached.
         """
         low = self._service.min_replicas
-        return self._awaited("after the load", f"back to {low} replica(s)", lambda view: view.settled_at(low))
+        return self._awaited("scale in", f"{low} replica(s) again", lambda view: view.settled_at(low))
 
     def _view(self) -> _View:
         return _View(self._service, self._cluster)
@@ -155,21 +155,21 @@ class LoadWalk:
         target, low = self._service.metrics[0].target, self._service.min_replicas
         highest = max(readings, default=None)
         if self._reading is None:
-            expected = f"a reading above {target}"
+            expected = f"above {target}"
             ok = highest is not None and highest > Decimal(target)
         else:
-            expected = f"a reading of {decimal(self._reading)} (within {decimal(self._tolerance)}) on {low} replica(s)"
+            expected = f"{decimal(self._reading)}, give or take {decimal(self._tolerance)}, at {low} replica(s)"
             ok = highest is not None and abs(highest - self._reading) <= self._tolerance
         observed = "no reading" if highest is None else f"{decimal(highest)}/{target}"
-        return Step("under the load", expected, observed, ok)
+        return Step("HPA reading under load", expected, observed, ok)
 
     def _growth_step(self, seen: Sequence[_View]) -> Step:
         low, peak = self._service.min_replicas, self._peak
         desired = max((view.hpa.desired for view in seen), default=0)
         ready = max((view.ready for view in seen), default=0)
-        expected = f"more than {low} replica(s)" if peak is None else f"{peak} replicas, and no more"
+        expected = f"more than {low} replica(s)" if peak is None else f"a peak of {peak} replicas"
         ok = desired == ready and (desired > low if peak is None else desired == peak)
-        return Step("the replicas grow", expected, f"{desired} desired and {ready} Ready at most", ok)
+        return Step("scale out", expected, f"a peak of {desired} desired, {ready} Ready", ok)
 
 
 def answers(summary: str) -> dict[int, int]:
@@ -191,7 +191,7 @@ def _load_step(command: Sequence[str], observe: Callable[[], None], pace: Pace) 
         observed += f", and the load was ended after {pace.load:g} s"
     elif exit_code:
         observed += f", and the load ended with exit code {exit_code}"
-    return Step("the load", "every answer is 200", observed, exit_code == 0 and not errors and set(counts) == {200})
+    return Step("load", "every response is 200", observed, exit_code == 0 and not errors and set(counts) == {200})
 
 
 def _run(command: Sequence[str], output: IO[bytes], observe: Callable[[], None], pace: Pace) -> int | None:

@@ -105,5 +105,5 @@ def test_ctrl_c_ends_all_in_order(checkout: Layout, moment: Callable[[Command, L
 
 def test_after_all_that_the_main_job_holds(checkout: Layout, side_by_side: SideBySide) -> None:
     assert side_by_side.users[0].layout == checkout
-    assert "== all steps held" in side_by_side.users[0].output.read_text()
+    assert "== all steps passed" in side_by_side.users[0].output.read_text()
     assert machine_leftovers(checkout) == []

@@ -20,7 +20,7 @@ from tests.engine.conftest import Rehearsal, SideBySide
 def test_both_checkouts_rehearse_at_the_same_time(side_by_side: SideBySide) -> None:
     for user in side_by_side.users:
         output = user.output.read_text()
-        assert "== all steps held" in output, output
+        assert "== all steps passed" in output, output
         result = json.loads((user.layout.output / "result.json").read_text())
         assert all(step["ok"] for step in result["steps"])
         assert result["leftovers"] == []

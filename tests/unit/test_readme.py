@@ -62,9 +62,9 @@ def test_every_section_with_commands_is_run() -> None:
 
 
 def test_a_promise_is_kept_by_the_same_words_whatever_was_measured() -> None:
-    promise = Command("", "TARGETS  AGE\n22.96/20 7s\n...\nall steps held\n")
-    assert promise.keeps("TARGETS AGE\n23/20    1m2s\nok 1\nok 2\nall steps held")
-    assert not promise.keeps("TARGETS AGE\n22.96/30 7s\nall steps held")
+    promise = Command("", "TARGETS  AGE\n22.96/20 7s\n...\nall steps passed\n")
+    assert promise.keeps("TARGETS AGE\n23/20    1m2s\nok 1\nok 2\nall steps passed")
+    assert not promise.keeps("TARGETS AGE\n22.96/30 7s\nall steps passed")
     assert not promise.keeps("TARGETS AGE\n22.96/20 7s\n1 step(s) failed")
 
 

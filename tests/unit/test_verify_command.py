@@ -65,7 +65,7 @@ def test_each_step_is_printed_with_what_was_expected_and_observed(
         "ok      6. HPA default/gpu-hpa",
         "           expected: a target of 20, ScalingActive",
         "           observed: 0/20 at 1 replica(s), ScalingActive",
-        "all steps held",
+        "all steps passed",
     ]
     assert "secret" not in "".join(lines)
 
@@ -84,7 +84,7 @@ def test_no_load_is_put_on_a_stack_that_fails_a_check(machine: Machine, capsys: 
         machine.stack(cluster)
         machine.install("hey", 'touch "$0.ran"')
         assert machine.verify("--load") == 1
-    assert "a check failed: no load was put on it" in capsys.readouterr().out
+    assert "not started: a check failed" in capsys.readouterr().out
     assert not (machine.kubeconfig.parent / "bin" / "hey.ran").exists()
 
 

@@ -76,7 +76,7 @@ def test_the_guides_walk_holds_at_each_step() -> None:
         (True, "0/20, 1 desired, 1 Ready"),
         (True, "10000 x 200"),
         (True, "23/20"),
-        (True, "2 desired and 2 Ready at most"),
+        (True, "a peak of 2 desired, 2 Ready"),
         (True, "0/20, 1 desired, 1 Ready"),
     ]
 
@@ -89,11 +89,11 @@ def test_without_numbers_to_hold_against_any_growth_above_the_target_is_enough()
 @pytest.mark.parametrize(
     ("moments", "failed", "observed"),
     [
-        ([IDLE, ("95", 1, 1), ("23", 2, 2), IDLE], "under the load", "95/20"),
-        ([IDLE, ("19", 1, 1), ("23", 2, 2), IDLE], "under the load", "19/20"),
-        ([IDLE, ("23", 1, 1), ("23", 2, 2), ("23", 3, 3), IDLE], "the replicas grow", "3 desired and 3 Ready at most"),
-        ([IDLE, ("23", 1, 1), IDLE], "the replicas grow", "1 desired and 1 Ready at most"),
-        ([IDLE, ("23", 1, 1), ("0", 2, 1), IDLE], "the replicas grow", "2 desired and 1 Ready at most"),
+        ([IDLE, ("95", 1, 1), ("23", 2, 2), IDLE], "HPA reading under load", "95/20"),
+        ([IDLE, ("19", 1, 1), ("23", 2, 2), IDLE], "HPA reading under load", "19/20"),
+        ([IDLE, ("23", 1, 1), ("23", 2, 2), ("23", 3, 3), IDLE], "scale out", "a peak of 3 desired, 3 Ready"),
+        ([IDLE, ("23", 1, 1), IDLE], "scale out", "a peak of 1 desired, 1 Ready"),
+        ([IDLE, ("23", 1, 1), ("0", 2, 1), IDLE], "scale out", "a peak of 2 desired, 1 Ready"),
     ],
 )
 def test_a_walk_that_goes_otherwise_fails_where_it_does(
@@ -106,7 +106,7 @@ def test_a_walk_that_goes_otherwise_fails_where_it_does(
 def test_replicas_that_stay_are_told_with_what_was_seen_last() -> None:
     moments = [IDLE, ("23", 1, 1), ("11", 2, 2), ("0", 2, 2)]
     [step] = [step for step in walk(moments, loaded=3, pace=HASTY) if not step.ok]
-    assert (step.name, step.observed) == ("after the load", "0/20, 2 desired, 2 Ready")
+    assert (step.name, step.observed) == ("scale in", "0/20, 2 desired, 2 Ready")
 
 
 def test_pods_that_are_ready_only_after_the_load_are_waited_for() -> None:
@@ -160,7 +160,7 @@ def test_an_hpa_that_is_gone_fails_each_wait_with_its_sentence() -> None:
     with running({**healthy(), HPA: None}) as cluster:
         walk = LoadWalk(cluster.service, cluster.client, ["false"], pace=FAST)
         steps = [*walk.under_load(), walk.after_load()]
-    assert [(step.name, step.ok) for step in steps] == [("before the load", False), ("after the load", False)]
+    assert [(step.name, step.ok) for step in steps] == [("before the load", False), ("scale in", False)]
     assert all("not found (404)" in step.observed for step in steps)
 
 
