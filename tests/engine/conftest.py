@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -78,6 +80,28 @@ class Rehearsal:
         return yaml.safe_load(self.stack_file.read_text())["config"].get(f"ackgpu:{key}")
 
 
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+ORDINARY_USERS = {"test_interruption.py", "test_ordinary_user.py", "test_secrets.py"}
+"""Modules that look at the same two rehearsals."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each module to one worker, since its tests share a stack."""
+    for item in items:
+        group = "ordinary users" if item.path.name in ORDINARY_USERS else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@contextlib.contextmanager
+def only_load_on_this_machine() -> Iterator[None]:
+    """Wait until no other worker generates load: two loads need more than two cores."""
+    lock = CHECKOUT / "build" / "engine" / "load.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def tools() -> Path:
     return ensure_tools()
@@ -91,7 +115,7 @@ def shown() -> Iterator[Shown]:
 
 @pytest.fixture(scope="session")
 def rehearsal(tools: Path) -> Iterator[Rehearsal]:
-    layout = fresh_checkout("un été à Hangzhou 杭州")
+    layout = fresh_checkout(f"un été à Hangzhou 杭州 {WORKER}".strip())
     with running_cloud(layout, tools), recorded() as printed:
         stack = select_stack(layout)
         yield Rehearsal(layout, tools, stack, layout.kubeconfig)
@@ -193,7 +217,8 @@ def side_by_side(checkout: Layout) -> SideBySide:
         ],
     }
     sandbox = Path(__file__).with_name("sandbox.py")
-    with Command([sys.executable, sandbox, json.dumps(specification)], cwd=CHECKOUT) as both:
+    command = [sys.executable, sandbox, json.dumps(specification)]
+    with only_load_on_this_machine(), Command(command, cwd=CHECKOUT) as both:
 
         def wait_for(text: str) -> None:
             ended = both.process.poll

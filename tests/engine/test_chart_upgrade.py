@@ -21,7 +21,7 @@ from live.helm_release import HelmRelease, latest, secret_selector
 from live.verify import check_stack
 from rehearsal.automation import engine_options
 from tests.engine.command import Command, wait_until
-from tests.engine.conftest import Rehearsal
+from tests.engine.conftest import Rehearsal, only_load_on_this_machine
 from tests.engine.watching import Watching
 
 NAME, SYSTEM = "ack-alibaba-cloud-metrics-adapter", "kube-system"
@@ -76,7 +76,11 @@ def test_an_upgrade_under_load_is_told_replaces_the_release_alone_and_takes_no_r
 ) -> None:
     [service] = rehearsal.outputs().services
     hey = [str(rehearsal.tools / "hey"), "-z", "100s", "-c", "200", service.predict_url]
-    with Command(hey, cwd=rehearsal.layout.checkout), Watching(rehearsal.api, service) as seen:
+    with (
+        only_load_on_this_machine(),
+        Command(hey, cwd=rehearsal.layout.checkout),
+        Watching(rehearsal.api, service) as seen,
+    ):
         wait_until(lambda: seen.replicas[-1:] == [2], "the load brings a second replica", seconds=60)
         use(rehearsal, upgraded)
         previewed = rehearsal.stack.preview(color="never")

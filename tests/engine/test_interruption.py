@@ -13,7 +13,7 @@ from rehearsal.leftovers import machine_leftovers
 from rehearsal.processes import strays
 from rehearsal.toolchain.build import ensure_tools
 from tests.engine.command import ACKGPU, WITHOUT_LOAD, Command, wait_until
-from tests.engine.conftest import SideBySide
+from tests.engine.conftest import SideBySide, only_load_on_this_machine
 
 pytestmark = pytest.mark.usefixtures("tools")
 
@@ -58,7 +58,7 @@ def test_what_a_killed_rehearsal_started_ends_with_it(
 
 
 def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> None:
-    with Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
+    with only_load_on_this_machine(), Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
         job.wait_for("== load:")
         wait_until(lambda: "hey" in {process.name() for process in strays(checkout)}, "the load runs")
         running = strays(checkout)
