@@ -132,9 +132,8 @@ def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[
     cluster = require_cluster(account.cloud, arguments.get("clusterId"))
     minutes, expiration = arguments.get("temporaryDurationMinutes"), ""
     if minutes:
-        validity = datetime.timedelta(minutes=minutes)
-        content = temporary_kubeconfig(layout, validity)
-        expiration = (datetime.datetime.now(datetime.UTC) + validity).isoformat(timespec="seconds")
+        expiry = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
+        content, expiration = temporary_kubeconfig(layout, expiry), expiry.isoformat(timespec="seconds")
     else:
         content = read_if_running(layout.kubeconfig)
     if not cluster.in_the_internet:

@@ -69,10 +69,9 @@ def renew_kubeconfig(layout: Layout) -> None:
     write_private(layout.kubeconfig, _administrator(layout, authority))
 
 
-def temporary_kubeconfig(layout: Layout, validity: datetime.timedelta) -> str:
-    """Return a kubeconfig that the API server accepts for this long."""
+def temporary_kubeconfig(layout: Layout, expiry: datetime.datetime) -> str:
+    """Return a kubeconfig that the API server accepts until then."""
     pem = layout.credentials_authority.read_bytes()
-    expiry = datetime.datetime.now(datetime.UTC) + validity
     return _administrator(layout, trustme.CA.from_pem(pem, pem), expiry).decode()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +189,7 @@ def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
 
     server = created.outputs().api_server
     assert server == f"https://{created.layout.intranet_address}:6443"
-    expired = temporary_kubeconfig(created.layout, timedelta(seconds=1))
+    expired = temporary_kubeconfig(created.layout, datetime.now(UTC) + timedelta(seconds=1))
     wait_until(lambda: not works(expired), "a credential is refused once its time is over")
     content = kubeconfig_in(resources(created))
     assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == server
