@@ -14,4 +14,4 @@ def down() -> None:
     with rehearsal_layout() as layout:
         from rehearsal import cloud
 
-        print("The rehearsal cloud is down." if cloud.take_down(layout) else "No rehearsal cloud was up.")
+        print("The rehearsal cloud is down." if cloud.stop_cloud(layout) else "No rehearsal cloud was up.")

@@ -24,12 +24,12 @@ def up() -> None:
 
         rehearsed_settings(layout.checkout)
         tools = ensure_tools()
-        cloud.keep_up(layout, tools)
+        cloud.start_cloud(layout, tools)
         try:
             with temporary_files_in(layout.temporary):
                 select_stack(layout)
         except RehearsalError:
-            cloud.take_down(layout)
+            cloud.stop_cloud(layout)
             raise
         print("The rehearsal cloud is up; `./ackgpu down` ends it. The environment it needs:\n")
         for name, value in engine_variables(layout).items():

@@ -1,1 +1,1 @@
-"""A cloud on one machine: the program's real engine and control plane, with hardware and vendor API simulated."""
+"""The rehearsal cloud: the real engine and control plane on one machine, with simulated hardware and vendor API."""

@@ -1,4 +1,4 @@
-"""`python -m rehearsal TOOLS`: the supervisor of a rehearsal cloud, until SIGTERM."""
+"""`python -m rehearsal TOOLS`: run the supervisor of a rehearsal cloud until SIGTERM."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rehearsal.supervisor import serve
 
 
 def main() -> int:
-    """Be the cloud of this checkout."""
+    """Run the cloud of this checkout."""
     layout = Layout()
-    # Each line when it is written, into a pipe too.
+    # Flush each line, also into a pipe.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     os.environ.update(own_variables(layout))

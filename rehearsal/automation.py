@@ -14,17 +14,17 @@ from rehearsal.processes import child_environment
 
 
 def select_stack(layout: Layout) -> automation.Stack:
-    """Select the stack `rehearsal` in the cloud's own backend, and create it at the first use.
+    """Select the stack `rehearsal` in the cloud's backend; create it if it does not exist.
 
     Raises:
-        RehearsalError: the engine refused.
+        RehearsalError: the engine failed.
     """
     with operation("stack select"):
         return automation.create_or_select_stack(STACK, work_dir=str(layout.checkout), opts=engine_options(layout))
 
 
 def engine_options(layout: Layout) -> automation.LocalWorkspaceOptions:
-    """Return options for the built engine in the cloud's environment, for any project."""
+    """Return the options that run the rehearsal's engine in the cloud's environment, for any project."""
     return automation.LocalWorkspaceOptions(
         env_vars=child_environment(layout, engine_variables(layout)),
         pulumi_command=automation.PulumiCommand(root=str(layout.cloud)),
@@ -41,7 +41,7 @@ def operation(name: str) -> Iterator[None]:
     try:
         yield
     except automation.CommandError as error:
-        # The reason may be in the next line.
+        # The reason may be on the next line.
         _, found, reason = str(error).rpartition("error:")
         reason = " ".join(reason.split()[:60]) if found else "see the output above"
         raise RehearsalError(f"pulumi {name} failed: {reason}") from None

@@ -1,4 +1,4 @@
-"""Starts and ends the supervisor of a checkout's cloud."""
+"""Start and stop the supervisor of a checkout's cloud."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psutil
 from rehearsal.environment import engine_variables
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
-from rehearsal.processes import TAG, child_environment, end_with_parent, sweep
+from rehearsal.processes import TAG, child_environment, end_stray_processes, end_with_parent
 
 _START_SECONDS = 90
 _STOP_SECONDS = 40
@@ -23,56 +23,56 @@ _STOP_SECONDS = 40
 
 @contextlib.contextmanager
 def running_cloud(layout: Layout, tools: Path) -> Iterator[None]:
-    """Run a cloud during a `with` block; it also ends if this process is killed.
+    """Run a cloud during a `with` block; it also stops if this process is killed.
 
     Raises:
-        RehearsalError: the cloud could not be started, or one is kept up in this checkout.
+        RehearsalError: the cloud did not start, or this checkout already runs a cloud.
     """
     supervisor = _launch(layout, tools, attached=True)
     try:
         _wait_until_ready(layout, supervisor)
         yield
     finally:
-        _end(layout, supervisor.pid)
+        _stop(layout, supervisor.pid)
 
 
-def keep_up(layout: Layout, tools: Path) -> None:
-    """Start a cloud that outlives this process, until `take_down`.
+def start_cloud(layout: Layout, tools: Path) -> None:
+    """Start a cloud that outlives this process; `stop_cloud` stops it.
 
     Raises:
-        RehearsalError: the cloud could not be started, or is up already.
+        RehearsalError: the cloud did not start, or is already running.
     """
     supervisor = _launch(layout, tools, attached=False)
     try:
         _wait_until_ready(layout, supervisor)
     except BaseException:
-        _end(layout, supervisor.pid)
+        _stop(layout, supervisor.pid)
         raise
 
 
-def take_down(layout: Layout) -> bool:
-    """End the cloud that is kept up; return whether one was up."""
-    if supervisor := kept_up(layout):
-        _end(layout, supervisor.pid)
+def stop_cloud(layout: Layout) -> bool:
+    """Stop the cloud of this checkout; return whether it was running or had left anything."""
+    if supervisor := running_supervisor(layout):
+        _stop(layout, supervisor.pid)
         return True
-    left = bool(sweep(layout)) or layout.cloud.exists()
+    found = bool(end_stray_processes(layout)) or layout.cloud.exists()
     shutil.rmtree(layout.cloud, ignore_errors=True)
-    return left
+    return found
 
 
-def kept_up(layout: Layout) -> psutil.Process | None:
-    """Return the supervisor of this checkout's cloud if it runs."""
+def running_supervisor(layout: Layout) -> psutil.Process | None:
+    """Return the supervisor of this checkout's cloud, or None if the cloud is not running."""
     try:
         process = psutil.Process(int(layout.pid_file.read_text()))
-        # Another process may have the number now.
+        # Another process may have reused the process ID.
         return process if process.environ().get(TAG) == str(layout.cloud) else None
     except (OSError, ValueError, psutil.Error):
         return None
 
 
-def _end(layout: Layout, supervisor: int) -> None:
-    # The API server would wait for the open watches of an interrupted engine.
-    sweep(layout, supervisor)
+def _stop(layout: Layout, supervisor: int) -> None:
+    # End an interrupted engine first: the API server would wait for its open watches.
+    end_stray_processes(layout, supervisor)
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(supervisor)
         process.terminate()
@@ -80,15 +80,15 @@ def _end(layout: Layout, supervisor: int) -> None:
             process.wait(timeout=_STOP_SECONDS)
         except psutil.TimeoutExpired:
             process.kill()
-    sweep(layout)
+    end_stray_processes(layout)
     shutil.rmtree(layout.cloud, ignore_errors=True)
 
 
 def _launch(layout: Layout, tools: Path, *, attached: bool) -> subprocess.Popen[bytes]:
-    if kept_up(layout):
-        raise RehearsalError("A rehearsal cloud of this checkout is up already: end it with `./ackgpu down`.")
-    for name in sweep(layout):
-        print(f"ended {name}, left by an interrupted rehearsal", flush=True)
+    if running_supervisor(layout):
+        raise RehearsalError("The rehearsal cloud of this checkout is already running. Stop it with `./ackgpu down`.")
+    for name in end_stray_processes(layout):
+        print(f"stopped {name}, which an interrupted rehearsal left running", flush=True)
     layout.output.mkdir(parents=True, exist_ok=True)
     layout.ready_file.unlink(missing_ok=True)
     with layout.supervisor_log.open("wb") as log:
@@ -109,9 +109,11 @@ def _wait_until_ready(layout: Layout, supervisor: subprocess.Popen[bytes]) -> No
     while not layout.ready_file.exists():
         if supervisor.poll() is not None:
             lines = layout.supervisor_log.read_text().strip().splitlines()
-            raise RehearsalError(lines[-1] if lines else "The rehearsal cloud ended at its start.")
+            raise RehearsalError(
+                lines[-1] if lines else f"The rehearsal cloud stopped during its start. See {layout.supervisor_log}."
+            )
         if time.monotonic() > deadline:
             raise RehearsalError(
-                f"The rehearsal cloud was not ready within {_START_SECONDS} s: see {layout.supervisor_log}."
+                f"The rehearsal cloud was not ready within {_START_SECONDS} s. See {layout.supervisor_log}."
             )
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""How a program of the rehearsal ends: with an exit code, and a sentence where it failed."""
+"""Exit codes and error messages of the rehearsal's programs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rehearsal.errors import RehearsalError
 
 
 def exit_code_of(command: Callable[[], int]) -> int:
-    """Run a command; an expected error becomes its sentence and 1, an interruption 130.
+    """Run a command and return its exit code: 1 with a message for an expected error, 130 for an interruption.
 
-    SIGTERM ends it as Ctrl-C does: children are ended and folders removed on the way out.
+    SIGTERM acts like Ctrl-C: it stops the children and removes the folders.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -1,4 +1,4 @@
-"""The environment in which `pulumi` and `kubectl` work on the rehearsal cloud and touch nothing else."""
+"""The environment that limits `pulumi` and `kubectl` to the rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def engine_variables(layout: Layout) -> dict[str, str]:
     python = Path(sys.executable).parent
     return {
         "PATH": os.pathsep.join([str(python), str(layout.commands), os.environ.get("PATH", os.defpath)]),
-        # Without USER the engine can't name a user without an account, as in a container.
+        # In a container the user may have no account, and the engine then requires USER.
         "USER": os.environ.get("USER") or str(os.getuid()),
         "PULUMI_HOME": str(layout.pulumi_home),
         "PULUMI_BACKEND_URL": f"file://{layout.backend}",
@@ -33,10 +33,10 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         "KUBECONFIG": str(layout.kubeconfig),
         "KUBECACHEDIR": str(layout.home / "kubectl"),
         **_without_proxy(),
-        # The Kubernetes provider leaves a kubeconfig with its key in the temporary folder.
+        # The Kubernetes provider leaves a kubeconfig with a private key in the temporary folder.
         "TMPDIR": str(layout.temporary),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # The language host runs pip, which writes into the user's home when it looks for a newer pip.
+        # The language host runs pip, whose version check writes into the user's home.
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 
@@ -47,7 +47,7 @@ def own_variables(layout: Layout) -> dict[str, str]:
 
 
 def _without_proxy() -> dict[str, str]:
-    """Return variables that keep the user's proxies away from loopback."""
+    """Return variables that exclude loopback from the user's proxies."""
     names = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if not names.endswith(_LOOPBACK):
         names = ",".join(filter(None, (names, _LOOPBACK)))
@@ -56,7 +56,7 @@ def _without_proxy() -> dict[str, str]:
 
 @contextlib.contextmanager
 def temporary_files_in(folder: Path) -> Iterator[None]:
-    """Let this process create its temporary files in a folder; the Kubernetes client writes a key into one."""
+    """Make this process create its temporary files in a folder: the Kubernetes client writes a private key."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -65,13 +65,13 @@ def temporary_files_in(folder: Path) -> Iterator[None]:
 
 
 def link_commands(layout: Layout, tools: Path) -> None:
-    """Create the folder that is added to PATH."""
+    """Create the folder of commands that is added to PATH."""
     layout.commands.mkdir()
     for name in ("pulumi", "kubectl", "hey"):
         (layout.commands / name).symlink_to(tools / name)
 
 
 def write_environment_file(layout: Layout) -> None:
-    """Write the variables as a file for `source`."""
+    """Write the variables to a file for `source`."""
     lines = [f"export {name}={shlex.quote(value)}" for name, value in engine_variables(layout).items()]
     layout.environment_file.write_text("\n".join(lines) + "\n")

@@ -2,4 +2,4 @@
 
 
 class RehearsalError(Exception):
-    """A sentence for the user: what is wrong, and what to do."""
+    """A message for the user: what is wrong and what to do."""

@@ -10,7 +10,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 STACK = "rehearsal"
 PASSPHRASE = "rehearsal"
-"""Encrypts the state of a cloud that exists for minutes on loopback; it is not a secret."""
+"""Passphrase for the state of a cloud that lives for minutes on loopback; it is not a secret."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ PORTS = Ports()
 
 
 class Layout:
-    """Paths and addresses of the cloud of one checkout.
+    """Paths and addresses of a checkout's cloud.
 
-    The addresses follow from the checkout's path, so that two checkouts can rehearse at the same time and a chart
-    gets the same values at each run. Linux answers on all of 127.0.0.0/8.
+    The addresses are derived from the checkout's path. Two checkouts can therefore run a cloud at the same time, and a
+    chart gets the same values in each run. On Linux all of 127.0.0.0/8 is loopback.
     """
 
     def __init__(self, checkout: Path = CHECKOUT) -> None:
         self.checkout = checkout
         self.output = checkout / "build" / "rehearsal"
-        """The folder that a rehearsal leaves: report, picture, logs."""
+        """The folder that a rehearsal keeps: report, picture and logs."""
         self.supervisor_log = self.output / "supervisor.log"
         self.logs = self.output / "logs"
         self.cloud = cloud = self.output / "cloud"
-        """State of the running cloud; it is deleted when the cloud ends."""
+        """State of the running cloud, deleted when the cloud stops."""
         self.store = cloud / "cloud.json"
         self.kubeconfig = cloud / "kubeconfig"
         self.control_plane = cloud / "control-plane"
@@ -56,14 +56,14 @@ class Layout:
         self.client_authorities = self.control_plane / "client-ca.crt"
         """The authorities whose client certificates the API server accepts."""
         self.own_kubeconfig = self.control_plane / "rehearsal.kubeconfig"
-        """The simulation's own access to the cluster."""
+        """Credentials of the simulation for the cluster."""
         self.prometheus_api_url = cloud / "prometheus_api_url"
         self.environment_file = cloud / "env.sh"
         self.pid_file = cloud / "supervisor.pid"
         self.ready_file = cloud / "ready"
         self.pulumi_home = cloud / "pulumi"
         self.commands = cloud / "bin"
-        """The folder of the tools that people call; the other tools must not be on PATH."""
+        """The commands for users; the other tools must not be on PATH."""
         self.backend = cloud / "backend"
         self.home = cloud / "home"
         self.temporary = cloud / "tmp"
@@ -78,12 +78,12 @@ class Layout:
         """The API server's address in the VPC."""
 
     def load_balancer_address(self, index: int, *, intranet: bool = False) -> str:
-        """Address of the load balancer number `index`: 0..189, or 0..44 in the intranet."""
+        """Return the address of load balancer number `index`: 0..189, or 0..44 in the intranet."""
         return f"{self._network}.{(200 if intranet else 10) + index}"
 
 
 def cache_folder() -> Path:
-    """`$ACKGPU_CACHE`, else `$XDG_CACHE_HOME/ackgpu`, else `~/.cache/ackgpu`."""
+    """Return `$ACKGPU_CACHE`, else `$XDG_CACHE_HOME/ackgpu`, else `~/.cache/ackgpu`."""
     if chosen := os.environ.get("ACKGPU_CACHE"):
         return Path(chosen).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "ackgpu"

@@ -1,4 +1,4 @@
-"""Finds what a destroyed stack and an ended cloud left behind."""
+"""Find leftovers of a destroyed stack and of a stopped cloud."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autoscaling.ack.node_labels import POOL_LABEL
 from live.cluster_client import connected
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.layout import PORTS, Layout
-from rehearsal.processes import strays
+from rehearsal.processes import stray_processes
 
 _KINDS = {
     "Helm release": "/api/v1/secrets?fieldSelector=type=helm.sh/release.v1",
@@ -52,8 +52,8 @@ def machine_leftovers(layout: Layout) -> list[str]:
 
 
 def _processes(layout: Layout) -> Iterator[str]:
-    for process in strays(layout):
-        # The process may end meanwhile.
+    for process in stray_processes(layout):
+        # The process may have ended since.
         with contextlib.suppress(psutil.NoSuchProcess):
             yield f"process {process.pid} {process.name()}"
 

@@ -15,7 +15,7 @@ from rehearsal.cloud import running_cloud
 from rehearsal.environment import temporary_files_in
 from rehearsal.layout import STACK, Layout
 from rehearsal.leftovers import cluster_leftovers, machine_leftovers
-from rehearsal.report import Result, draw_timeline, sampled
+from rehearsal.report import Result, draw_timeline, sample_service
 from rehearsal.stack_file import rehearsed_settings
 from rehearsal.toolchain.build import ensure_tools
 
@@ -40,23 +40,23 @@ def rehearse(layout: Layout) -> int:
     with job.timed("tools"):
         tools = ensure_tools()
     started = time.monotonic()
-    _say(f"starting the control plane on {layout.address}")
+    _print_heading(f"starting the control plane on {layout.address}")
     with running_cloud(layout, tools), temporary_files_in(layout.temporary):
         job.seconds["control_plane"] = round(time.monotonic() - started, 1)
         stack = select_stack(layout)
-        _say("pulumi up")
+        _print_heading("pulumi up")
         with job.timed("up"), operation("up"):
             result = stack.up(on_output=print, color="never")
         values = {name: output.value for name, output in result.outputs.items()}
         outputs = StackOutputs.of(STACK, values)
         with connected(layout.kubeconfig.read_text()) as client:
-            _say("checks of the guide")
+            _print_heading("checks of the guide")
             for step in check_stack(outputs, client):
                 job.record(step)
-            with sampled(layout, client, outputs.services[0]) as samples:
-                _walk(job, tools, outputs.services[0], client)
+            with sample_service(layout, client, outputs.services[0]) as samples:
+                _load(job, tools, outputs.services[0], client)
                 _preview_again(job, stack)
-        _say("pulumi destroy")
+        _print_heading("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
             stack.destroy(on_output=print, color="never")
         job.leftovers = cluster_leftovers(layout)
@@ -68,13 +68,13 @@ def rehearse(layout: Layout) -> int:
     job.replicas = {"start": ready[0], "peak": max(ready), "end": ready[-1]}
     job.write(result_file)
     failed = [step.name for step in job.steps if not step.ok]
-    _say(f"report: {result_file.relative_to(layout.checkout)}, {picture.relative_to(layout.checkout)}")
-    _say("all steps passed" if not failed else f"{len(failed)} step(s) failed: {'; '.join(failed)}")
+    _print_heading(f"report: {result_file.relative_to(layout.checkout)}, {picture.relative_to(layout.checkout)}")
+    _print_heading("all steps passed" if not failed else f"{len(failed)} step(s) failed: {'; '.join(failed)}")
     return 1 if failed else 0
 
 
-def _walk(job: Result, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
-    _say(f"load: hey {' '.join(LOAD)} {service.predict_url}")
+def _load(job: Result, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
+    _print_heading(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     command = [str(tools / "hey"), *LOAD, service.predict_url]
     walk = LoadWalk(service, client, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
     with job.timed("load"):
@@ -93,5 +93,5 @@ def _preview_again(job: Result, stack: automation.Stack) -> None:
     job.record(Step("second preview", "no changes", f"{changes} changes" if changes else "no changes", changes == 0))
 
 
-def _say(line: str) -> None:
+def _print_heading(line: str) -> None:
     print(f"\n== {line}", flush=True)

@@ -1,4 +1,4 @@
-"""The report of the main job: samples of the service while it scales, their picture, and the result as JSON."""
+"""The report of the main job: samples of the service while it scales, the timeline picture and `result.json`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _INTERVAL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Sample:
-    """A service and its pool at one moment."""
+    """Readings of a service and its node pool at a point in time."""
 
     seconds: float
-    """Since the first sample."""
+    """Time since the first sample."""
     requests_per_second: float
     metric: float | None
     """The HPA's reading in percent, or None if it has no reading."""
@@ -47,7 +47,7 @@ class Sample:
 
 @dataclass
 class Result:
-    """Everything that `result.json` holds."""
+    """The content of `result.json`."""
 
     steps: list[Step] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -56,13 +56,13 @@ class Result:
     leftovers: list[str] = field(default_factory=list)
 
     def record(self, step: Step) -> None:
-        """Keep a step, and print it."""
+        """Record a step and print it."""
         self.steps.append(step)
         print_step(len(self.steps), step)
 
     @contextlib.contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Keep the seconds of a `with` block."""
+        """Record the duration of a `with` block."""
         start = time.monotonic()
         yield
         self.seconds[stage] = round(time.monotonic() - start, 1)
@@ -73,8 +73,8 @@ class Result:
 
 
 @contextlib.contextmanager
-def sampled(layout: Layout, client: ClusterClient, service: ServiceOutputs) -> Iterator[list[Sample]]:
-    """Take a sample of a service every half second during a `with` block, and one at its end."""
+def sample_service(layout: Layout, client: ClusterClient, service: ServiceOutputs) -> Iterator[list[Sample]]:
+    """Sample a service every half second during a `with` block, and a last time at its end."""
     samples: list[Sample] = []
     ended = threading.Event()
 
@@ -119,13 +119,13 @@ def _requests_answered(layout: Layout) -> float:
 
 
 def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
-    """Draw load, metric, replicas and nodes over one time axis, and shade the time under load.
+    """Draw load, metric, replicas and nodes over time, and shade the time under load.
 
-    The picture is a PNG of 1200 x 900 pixels, of at least one sample.
+    The picture is a PNG of 1200 x 900 pixels. It requires at least one sample.
     """
-    # matplotlib keeps its list of fonts there, which it takes seconds to create.
+    # matplotlib caches its font list here; creating the list takes seconds.
     os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
-    # Imported late: it takes a second, and most commands don't draw.
+    # Imported late: it takes a second that most commands do not need.
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -136,18 +136,18 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
     panels = load, reading, replicas, nodes = figure.subplots(4, 1, sharex=True, height_ratios=[2, 3, 3, 2])
 
     rates = [sample.requests_per_second for sample in samples]
-    load.plot(seconds, rates, color=grey, linewidth=2, label="requests answered")
+    load.plot(seconds, rates, color=grey, linewidth=2, label="completed requests")
     load.set_ylabel("load (requests/s)")
-    load.set_title("Rehearsal of the guide's load")
+    load.set_title("GPU autoscaling under the guide's load")
 
-    # The HPA keeps a reading until its next sync, so all curves but the load are steps.
+    # The HPA keeps a reading until its next sync, so only the load is drawn as a line.
     def steps(panel: Axes, values: Sequence[float], label: str, color: str, style: str = "-") -> None:
         panel.step(seconds, values, where="post", color=color, linestyle=style, linewidth=2, label=label)
 
     values = [math.nan if sample.metric is None else sample.metric for sample in samples]
-    steps(reading, values, f"{metric}, average of the pods", blue)
-    steps(reading, [sample.target for sample in samples], "target of the HPA", orange, "--")
-    reading.set_ylabel("GPU use (%)")
+    steps(reading, values, f"{metric}, average per pod", blue)
+    steps(reading, [sample.target for sample in samples], "HPA target", orange, "--")
+    reading.set_ylabel("GPU utilization (%)")
     steps(replicas, [sample.ready_replicas for sample in samples], "ready replicas", green)
     steps(replicas, [sample.desired_replicas for sample in samples], "desired replicas", orange, "--")
     replicas.set_ylabel("replicas")
@@ -155,7 +155,7 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
     nodes.set_ylabel("nodes")
     nodes.set_xlabel("time (s)")
 
-    # A rate belongs to the time before its sample.
+    # A rate covers the time before its sample.
     loaded = [index for index, rate in enumerate(rates) if rate > 0]
     for panel in panels:
         if loaded:
@@ -164,7 +164,7 @@ def draw_timeline(path: Path, samples: Sequence[Sample], metric: str) -> None:
                 seconds[max(loaded[0] - 1, 0)], seconds[loaded[-1]], color=grey, alpha=0.12, lw=0, label=label
             )
         panel.grid(alpha=0.3)
-        # Leave room for the legend above the curves, and for a whole line at 0.
+        # Leave room for the legend above the curves and for the full width of a line at 0.
         top = 1.4 * max(panel.dataLim.y1, 1)
         panel.set_ylim(-0.03 * top, top)
         panel.legend(loc="upper right", ncols=3)

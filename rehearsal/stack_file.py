@@ -1,4 +1,4 @@
-"""The settings of the rehearsed stack, checked before anything is built or started."""
+"""Check the settings of the stack `rehearsal` before anything is built or started."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def rehearsed_settings(checkout: Path) -> Settings:
     """Read the settings as the program does.
 
     Raises:
-        RehearsalError: the file is missing, can't be read, or the program would refuse it.
+        RehearsalError: the file is missing, unreadable or has invalid settings.
     """
     path = checkout / f"Pulumi.{STACK}.yaml"
     try:
         return check_file(path).settings
     except SettingsError as error:
-        raise RehearsalError(f"{path.name} can't be used:\n{error}") from None
+        raise RehearsalError(f"{path.name} is not valid:\n{error}") from None

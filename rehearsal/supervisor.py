@@ -1,4 +1,4 @@
-"""The process of the rehearsal cloud: it starts the control plane, runs the simulation, and ends everything."""
+"""The process of the rehearsal cloud: it starts the control plane, runs the simulation and stops everything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rehearsal.control_plane.intranet import intranet_endpoint
 from rehearsal.control_plane.start import start_control_plane
 from rehearsal.environment import link_commands, temporary_files_in, write_environment_file
 from rehearsal.layout import PORTS, Layout
-from rehearsal.processes import Processes, require_free_ports, sweep
+from rehearsal.processes import Processes, end_stray_processes, require_free_ports
 from rehearsal.simulation import gpu_exporter, managed_prometheus
 from rehearsal.simulation.adapter_agent import AdapterAgent
 from rehearsal.simulation.cluster_copy import ClusterCopy
@@ -42,25 +42,25 @@ _SYSTEM_NODE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 def serve(layout: Layout, tools: Path) -> None:
-    """Run the cloud until SIGTERM or SIGINT, and remove its folder at the end.
+    """Run the cloud until SIGTERM or SIGINT, then remove its folder.
 
     Raises:
-        RehearsalError: a part of the cloud could not be started, or ended by itself.
+        RehearsalError: a part of the cloud did not start, or ended by itself.
     """
     settings = rehearsed_settings(layout.checkout)
     cluster_id, region = settings.cluster.id, settings.region
     require_free_ports(layout.address, dataclasses.asdict(PORTS))
     require_free_ports(layout.intranet_address, {"api_server": PORTS.api_server})
-    with contextlib.ExitStack() as ending:
-        ending.callback(shutil.rmtree, layout.cloud, ignore_errors=True)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, layout.cloud, ignore_errors=True)
         prepare_folders(layout)
-        # TMPDIR is not enough: tempfile may have looked for its folder before this one existed.
-        ending.enter_context(temporary_files_in(layout.temporary))
+        # TMPDIR is not enough: tempfile may have chosen its folder before this folder existed.
+        cleanup.enter_context(temporary_files_in(layout.temporary))
         layout.pid_file.write_text(str(os.getpid()))
-        processes = ending.enter_context(Processes(layout))
-        # End the engine and the load of a killed job first: the API server would wait for them.
-        ending.callback(sweep, layout, os.getpid())
-        ending.callback(layout.pid_file.unlink, missing_ok=True)
+        processes = cleanup.enter_context(Processes(layout))
+        # End the engine and the load of a killed job first; the API server would wait for them.
+        cleanup.callback(end_stray_processes, layout, os.getpid())
+        cleanup.callback(layout.pid_file.unlink, missing_ok=True)
         start_control_plane(layout, tools, processes)
         store = CloudStore(layout.store)
         store.create(cluster_id=cluster_id, region=region, version=KUBERNETES_VERSION)
@@ -112,21 +112,27 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
         scaling_groups = ScalingGroups(cluster, store, region)
         exporter = ExporterAgent(cluster, store)
 
-        async def watch_over() -> None:
-            processes.check(but=agent.process_name)
-            servers.forget_all_but({pod["metadata"]["uid"] for pod in cluster.pods})
+        async def check_children() -> None:
+            processes.check(except_for=agent.process_name)
+            servers.keep_only({pod["metadata"]["uid"] for pod in cluster.pods})
 
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
-        rounds = [
+        loops = [
             asyncio.create_task(_repeat(step))
-            for step in (balancers.reconcile, agent.reconcile, scaling_groups.reconcile, exporter.reconcile, watch_over)
+            for step in (
+                balancers.reconcile,
+                agent.reconcile,
+                scaling_groups.reconcile,
+                exporter.reconcile,
+                check_children,
+            )
         ]
         stopped = asyncio.create_task(ended.wait())
         layout.ready_file.touch()
-        done, pending = await asyncio.wait([stopped, *rounds], return_when=asyncio.FIRST_COMPLETED)
-        # The next start must not be refused. It waits for the end of this process.
+        done, pending = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
+        # Another start may follow at once: it must not take this process for a running cloud.
         layout.pid_file.unlink(missing_ok=True)
         for task in pending:
             task.cancel()
@@ -140,7 +146,7 @@ async def _repeat(step: Callable[[], Awaitable[None]]) -> None:
         try:
             await step()
         except (client.ApiException, urllib3.exceptions.HTTPError) as error:
-            # The next round has a newer state of the cluster, or an API server that answers again.
+            # The next round reads the current state again.
             _log.warning("%s: %s", step.__qualname__, str(error).splitlines()[0])
         except (KeyError, TypeError, ValueError, AttributeError):
             # An object of an unexpected shape must not end the cloud and lose the stack's state.

@@ -1,1 +1,1 @@
-"""The vendor's cloud, simulated behind a real Pulumi provider plugin."""
+"""Alibaba Cloud, simulated behind a Pulumi provider plugin."""

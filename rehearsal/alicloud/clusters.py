@@ -1,6 +1,6 @@
-"""Managed clusters: what the vendor's servers accept, refuse and answer.
+"""Managed clusters of the simulated vendor API.
 
-There is one control plane, and therefore one cluster.
+The rehearsal cloud runs a single control plane, so an account has at most one cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from rehearsal.alicloud.answers import Refused, listing
+from rehearsal.alicloud.answers import VendorError, query_result
 from rehearsal.alicloud.store import (
     CLUSTER,
     SWITCH,
@@ -28,16 +28,16 @@ from rehearsal.layout import PORTS, Layout
 
 
 def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
-    """Create the account's cluster; return its id and the resource that a program sees.
+    """Create the account's cluster; return its id and its resource.
 
     Raises:
-        Refused: its network does not fit together.
+        VendorError: its network is not valid.
         RehearsalError: the account already has a cluster.
     """
     cloud, layout = account.cloud, account.layout
     if cloud.cluster:
         raise RehearsalError(
-            f"The rehearsal cloud has one control plane, which cluster {cloud.cluster.cluster_id} uses."
+            f"The rehearsal cloud can hold only one cluster, and {cloud.cluster.cluster_id} exists. Delete it first."
         )
     vpc_id = _require_network(cloud, inputs)
     public = inputs.get("slbInternetEnabled", True)
@@ -57,7 +57,7 @@ def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
         current_version=outputs["version"],
         vpc_id=vpc_id,
         vswitch_ids=inputs["vswitchIds"],
-        in_the_internet=public,
+        has_public_endpoint=public,
         deletion_protection=inputs.get("deletionProtection", False),
         resource=resource,
     )
@@ -65,7 +65,7 @@ def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
 
 
 def update_cluster(cluster: CloudCluster, resource: CloudResource, inputs: dict[str, Any]) -> None:
-    """Give the cluster other inputs; only version, vSwitches and deletion protection change the cluster."""
+    """Update the cluster; only version, vSwitches and deletion protection take effect."""
     resource.inputs = inputs
     cluster.deletion_protection = inputs.get("deletionProtection", False)
     cluster.current_version = resource.outputs["version"] = inputs.get("version") or cluster.current_version
@@ -73,17 +73,17 @@ def update_cluster(cluster: CloudCluster, resource: CloudResource, inputs: dict[
 
 
 def delete_cluster(cloud: Cloud, layout: Layout) -> None:
-    """Delete the cluster and the vendor's resources in it, and revoke its credentials.
+    """Delete the cluster and its cloud resources, and revoke its credentials.
 
-    The objects in the control plane stay there, out of reach, until the cloud ends.
+    The Kubernetes objects stay in the control plane, inaccessible, until the cloud stops.
 
     Raises:
-        Refused: the cluster is protected.
+        VendorError: deletion protection is on.
     """
     assert cloud.cluster
     cluster_id = cloud.cluster.cluster_id
     if cloud.cluster.deletion_protection:
-        raise Refused(f"ErrorDeletionProtection: deletion protection of the cluster {cluster_id} is on")
+        raise VendorError(f"ErrorDeletionProtection: deletion protection of the cluster {cluster_id} is on")
     for identity, resource in list(cloud.resources.items()):
         if resource.inputs.get("clusterId") == cluster_id:
             del cloud.resources[identity]
@@ -106,27 +106,27 @@ def get_clusters(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
         }
         for cluster in _clusters_of(account)
     ]
-    return listing(arguments, "clusters", clusters)
+    return query_result(arguments, "clusters", clusters)
 
 
 def get_managed_clusters(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer `cs.getManagedKubernetesClusters`, the only query that reports the API server's addresses."""
+    """Answer `cs.getManagedKubernetesClusters`, the only query that returns the API server's addresses."""
     details = arguments.get("enableDetails")
     clusters = [
         {
             "id": cluster.cluster_id,
-            "connections": [_connections(account.layout, cluster.in_the_internet)] if details else [],
+            "connections": [_connections(account.layout, cluster.has_public_endpoint)] if details else [],
         }
         for cluster in _clusters_of(account)
     ]
-    return listing(arguments, "clusters", clusters)
+    return query_result(arguments, "clusters", clusters)
 
 
 def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer `cs.getClusterCredential`: return the administrator's kubeconfig, long-lived or for some minutes.
+    """Answer `cs.getClusterCredential`: return the administrator's kubeconfig, long-lived or temporary.
 
     Raises:
-        Refused: the cluster does not exist.
+        VendorError: the cluster does not exist.
     """
     layout = account.layout
     cluster = require_cluster(account.cloud, arguments.get("clusterId"))
@@ -136,7 +136,7 @@ def get_cluster_credential(account: Account, arguments: dict[str, Any]) -> dict[
         content, expiration = temporary_kubeconfig(layout, expiry), expiry.isoformat(timespec="seconds")
     else:
         content = read_if_running(layout.kubeconfig)
-    if not cluster.in_the_internet:
+    if not cluster.has_public_endpoint:
         content = content.replace(layout.address, layout.intranet_address)
     return {
         **arguments,
@@ -151,10 +151,10 @@ def require_cluster(cloud: Cloud, cluster_id: str | None) -> CloudCluster:
     """Return the cluster with this id.
 
     Raises:
-        Refused: the cluster does not exist.
+        VendorError: the cluster does not exist.
     """
     if cloud.cluster is None or cluster_id != cloud.cluster.cluster_id:
-        raise Refused(f"ErrorClusterNotFound: the cluster {cluster_id} does not exist")
+        raise VendorError(f"ErrorClusterNotFound: the cluster {cluster_id} does not exist")
     return cloud.cluster
 
 
@@ -164,25 +164,25 @@ def _clusters_of(account: Account) -> list[CloudCluster]:
 
 
 def _require_network(cloud: Cloud, inputs: dict[str, Any]) -> str:
-    """Return the VPC of a new cluster."""
+    """Return the VPC id of a new cluster after checking its vSwitches and service CIDR."""
     nodes = [_vswitch(cloud, identity) for identity in inputs["vswitchIds"]]
     pods = [_vswitch(cloud, identity) for identity in inputs.get("podVswitchIds", [])]
     if not pods:
-        raise Refused("InvalidPodVswitchIds: Terway needs vSwitches for the pods")
-    if stray := {vswitch["zoneId"] for vswitch in pods} - {vswitch["zoneId"] for vswitch in nodes}:
-        raise Refused(f"InvalidPodVswitchIds: no vSwitch of the nodes is in zone {', '.join(sorted(stray))}")
+        raise VendorError("InvalidPodVswitchIds: Terway requires vSwitches for pods")
+    if unmatched := {vswitch["zoneId"] for vswitch in pods} - {vswitch["zoneId"] for vswitch in nodes}:
+        raise VendorError(f"InvalidPodVswitchIds: the nodes have no vSwitch in zone {', '.join(sorted(unmatched))}")
     vpc_id = nodes[0]["vpcId"]
     services = ipaddress.IPv4Network(inputs["serviceCidr"])
-    whole = ipaddress.IPv4Network(cloud.resources[vpc_id].inputs["cidrBlock"])
-    if services.overlaps(whole):
-        raise Refused(f"InvalidServiceCidr: {services} overlaps with the VPC's {whole}")
+    vpc_block = ipaddress.IPv4Network(cloud.resources[vpc_id].inputs["cidrBlock"])
+    if services.overlaps(vpc_block):
+        raise VendorError(f"InvalidServiceCidr: {services} overlaps with the VPC's {vpc_block}")
     return str(vpc_id)
 
 
 def _vswitch(cloud: Cloud, identity: str) -> dict[str, Any]:
     found = cloud.resources.get(identity)
     if found is None or found.type != SWITCH:
-        raise Refused(f"InvalidVSwitchId.NotFound: the vSwitch {identity} does not exist")
+        raise VendorError(f"InvalidVSwitchId.NotFound: the vSwitch {identity} does not exist")
     return found.inputs
 
 

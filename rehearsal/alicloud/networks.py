@@ -1,4 +1,4 @@
-"""VPCs and vSwitches: what the vendor's servers accept, refuse and answer."""
+"""VPCs and vSwitches of the simulated vendor API."""
 
 from __future__ import annotations
 
@@ -6,52 +6,54 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Any
 
-from rehearsal.alicloud.answers import Refused, listing
+from rehearsal.alicloud.answers import VendorError, query_result
 from rehearsal.alicloud.store import NETWORK, SWITCH, Account, Cloud, CloudResource, new_id
 
 _WIDEST_VSWITCH, _NARROWEST_VSWITCH = 16, 29
-"""Lengths of a vSwitch's prefix (the VPC product's documentation)."""
+"""Prefix lengths that a vSwitch can have, from the documentation of VPC."""
 
 
 def new_network(inputs: dict[str, Any]) -> tuple[str, CloudResource]:
-    """Create a VPC; return its id and the VPC."""
+    """Create a VPC; return its id and its resource."""
     return new_id("vpc"), CloudResource(type=NETWORK, inputs=inputs, outputs={"status": "Available"})
 
 
 def new_vswitch(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
-    """Create a vSwitch; return its id and the vSwitch.
+    """Create a vSwitch; return its id and its resource.
 
     Raises:
-        Refused: there is no such VPC or zone, or the CIDR is not free in the VPC.
+        VendorError: the VPC or zone does not exist, or the CIDR block is not free in the VPC.
     """
     vpc_id, block = inputs.get("vpcId", ""), IPv4Network(inputs["cidrBlock"])
     cloud, region = account.cloud, account.region
     network = cloud.resources.get(vpc_id)
     if network is None or network.type != NETWORK:
-        raise Refused(f"InvalidVpcId.NotFound: the VPC {vpc_id} does not exist")
+        raise VendorError(f"InvalidVpcId.NotFound: the VPC {vpc_id} does not exist")
     if not inputs["zoneId"].startswith(region):
-        raise Refused(f"InvalidZoneId.NotFound: {region} has no zone {inputs['zoneId']}")
-    whole = IPv4Network(network.inputs["cidrBlock"])
-    if not block.subnet_of(whole) or not _WIDEST_VSWITCH <= block.prefixlen <= _NARROWEST_VSWITCH:
-        raise Refused(f"InvalidCidrBlock: {block} is not a block of /16 to /29 within the VPC's {whole}")
+        raise VendorError(f"InvalidZoneId.NotFound: {region} has no zone {inputs['zoneId']}")
+    vpc_block = IPv4Network(network.inputs["cidrBlock"])
+    if not block.subnet_of(vpc_block) or not _WIDEST_VSWITCH <= block.prefixlen <= _NARROWEST_VSWITCH:
+        raise VendorError(f"InvalidCidrBlock: {block} is not a block of /16 to /29 within the VPC's {vpc_block}")
     for identity, other in vswitches(cloud, vpc_id):
         if block.overlaps(IPv4Network(other.inputs["cidrBlock"])):
-            raise Refused(f"InvalidCidrBlock.Overlapped: {block} overlaps with that of {identity}")
+            raise VendorError(f"InvalidCidrBlock.Overlapped: {block} overlaps with vSwitch {identity}")
     return new_id("vsw"), CloudResource(type=SWITCH, inputs=inputs, outputs={"status": "Available"})
 
 
 def require_unused(cloud: Cloud, identity: str) -> None:
-    """Raise `Refused` if a VPC or vSwitch is still used."""
+    """Raise `VendorError` if a VPC or vSwitch is in use."""
     if any(vswitches(cloud, identity)):
-        raise Refused(f"DependencyViolation.VSwitch: the VPC {identity} has vSwitches")
+        raise VendorError(f"DependencyViolation.VSwitch: the VPC {identity} has vSwitches")
     users = [cloud.cluster.resource] if cloud.cluster and cloud.cluster.resource else []
     for user in [*users, *cloud.resources.values()]:
         if identity in [*user.inputs.get("vswitchIds", []), *user.inputs.get("podVswitchIds", [])]:
-            raise Refused(f"DependencyViolation: the vSwitch {identity} is used by a {user.type.rpartition(':')[2]}")
+            raise VendorError(
+                f"DependencyViolation: the vSwitch {identity} is used by a {user.type.rpartition(':')[2]}"
+            )
 
 
 def vswitches(cloud: Cloud, vpc_id: str) -> Iterator[tuple[str, CloudResource]]:
-    """Yield the vSwitches of a VPC with their ids."""
+    """Yield id and resource of each vSwitch of a VPC."""
     for identity, resource in cloud.resources.items():
         if resource.type == SWITCH and resource.inputs["vpcId"] == vpc_id:
             yield identity, resource
@@ -59,7 +61,7 @@ def vswitches(cloud: Cloud, vpc_id: str) -> Iterator[tuple[str, CloudResource]]:
 
 def get_switches(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer `vpc.getSwitches`."""
-    return listing(
+    return query_result(
         arguments, "vswitches", [{**inputs, "id": identity} for identity, inputs in _inputs(account, SWITCH)]
     )
 
@@ -75,7 +77,7 @@ def get_networks(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
         }
         for identity, inputs in _inputs(account, NETWORK)
     ]
-    return listing(arguments, "vpcs", entries)
+    return query_result(arguments, "vpcs", entries)
 
 
 def _inputs(account: Account, token: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Node pools: what their scaling groups need, how they are created and changed, and how queries list them."""
+"""Node pools of the simulated vendor API."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from rehearsal.alicloud.answers import listing
+from rehearsal.alicloud.answers import query_result
 from rehearsal.alicloud.store import NODE_POOL, Account, Cloud, CloudResource, CloudStore
 
 _SIZE = "desiredSize"
-"""Output of an autoscaling pool: the API reports its size whatever the inputs say."""
+"""Output of an autoscaling pool: the API reports its current size, whatever the inputs say."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class NodePool:
     desired_size: int
 
     @classmethod
-    def of(cls, resource: CloudResource) -> NodePool:
+    def from_resource(cls, resource: CloudResource) -> NodePool:
         """Return the node pool that a resource describes."""
         inputs = resource.inputs
         scaling = inputs.get("scalingConfig") or {}
@@ -45,36 +45,36 @@ class NodePool:
         )
 
     @property
-    def first_nodes(self) -> int:
-        """Number of nodes before any pod needs one."""
+    def initial_nodes(self) -> int:
+        """Number of nodes that a new pool starts with."""
         return self.min_size if self.autoscaling else self.desired_size
 
 
 def node_pools(cloud: Cloud) -> list[NodePool]:
     """Return all node pools."""
-    return [NodePool.of(resource) for resource in cloud.resources.values() if resource.type == NODE_POOL]
+    return [NodePool.from_resource(resource) for resource in cloud.resources.values() if resource.type == NODE_POOL]
 
 
 def new_node_pool(cluster_id: str, inputs: dict[str, Any]) -> tuple[str, CloudResource]:
-    """Create a node pool without nodes; return its id `<cluster>:<pool>` and the pool."""
+    """Create a node pool without nodes; return its id `<cluster>:<pool>` and its resource."""
     pool_id = f"np{uuid.uuid4().hex}"
     outputs = {"nodePoolId": pool_id, "scalingGroupId": f"asg-{uuid.uuid4().hex[:20]}"}
     resource = CloudResource(type=NODE_POOL, inputs=inputs, outputs=outputs)
-    fit_reported_size(resource)
+    update_reported_size(resource)
     return f"{cluster_id}:{pool_id}", resource
 
 
-def fit_reported_size(resource: CloudResource) -> None:
-    """Make the reported size fit to new inputs."""
-    pool = NodePool.of(resource)
+def update_reported_size(resource: CloudResource) -> None:
+    """Set or remove the reported size after a change of the inputs."""
+    pool = NodePool.from_resource(resource)
     if pool.autoscaling:
-        resource.outputs.setdefault(_SIZE, str(pool.first_nodes))
+        resource.outputs.setdefault(_SIZE, str(pool.initial_nodes))
     else:
         resource.outputs.pop(_SIZE, None)
 
 
 def report_size(store: CloudStore, pool_id: str, nodes: int) -> None:
-    """Let the API report the size that the autoscaler has given a pool."""
+    """Record the size of an autoscaling pool, for the API to report."""
 
     def outdated(cloud: Cloud) -> list[CloudResource]:
         pools = [pool for pool in cloud.resources.values() if pool.outputs.get("nodePoolId") == pool_id]
@@ -87,14 +87,16 @@ def report_size(store: CloudStore, pool_id: str, nodes: int) -> None:
 
 
 def get_node_pools(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer `cs.getKubernetesNodePools`: list the cluster's pools, or those of one name."""
+    """Answer `cs.getKubernetesNodePools`: list the cluster's pools, or those with the given name."""
     pools = [_listed(resource) for resource in account.cloud.resources.values() if resource.type == NODE_POOL]
     wanted = arguments.get("nodePoolName")
-    return listing(arguments, "nodepools", [pool for pool in pools if not wanted or pool["nodePoolName"] == wanted])
+    return query_result(
+        arguments, "nodepools", [pool for pool in pools if not wanted or pool["nodePoolName"] == wanted]
+    )
 
 
 def _listed(resource: CloudResource) -> dict[str, Any]:
-    pool = NodePool.of(resource)
+    pool = NodePool.from_resource(resource)
     return {
         "instanceTypes": [],
         "systemDiskCategory": "",

@@ -1,4 +1,4 @@
-"""Waiting for the nodes of a node pool, as the vendor's provider does."""
+"""Wait for the nodes of a node pool, as the vendor's provider does."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rehearsal.alicloud.store import NOT_RUNNING, CloudStore
 from rehearsal.errors import RehearsalError
 
 WaitForNodes = Callable[[str, int | None], None]
-"""Takes a pool's id and its number of nodes (None: deleted), and returns once the cluster has this number."""
+"""Waits until a pool, given by id, has this number of nodes; None: until a deleted pool has no nodes."""
 
 _ROUND_SECONDS = 0.2
 
 
 def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event, seconds: float = 120) -> WaitForNodes:
-    """Return a function that waits until a pool has its Ready nodes, and no surplus ones unless it autoscales.
+    """Return a function that waits for Ready nodes, and for the end of surplus nodes unless the pool autoscales.
 
-    The function raises `RehearsalError` after `seconds`, or as soon as `cancelled` is set.
+    The function raises `RehearsalError` after `seconds` or when `cancelled` is set.
     """
 
     def wait(pool_id: str, count: int | None) -> None:
-        fewest = count or 0
+        minimum = count or 0
         autoscaling = any(pool.id == pool_id and pool.autoscaling for pool in node_pools(store.read()))
         try:
             client = connected(kubeconfig.read_text(encoding="utf-8"))
@@ -38,23 +38,23 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
             while True:
                 try:
                     nodes, ready = _count(client, pool_id)
-                    if ready >= fewest and (autoscaling or nodes <= fewest):
+                    if ready >= minimum and (autoscaling or nodes <= minimum):
                         return
-                    found = f"had {nodes} nodes, {ready} of them Ready,"
+                    state = f"it had {nodes} nodes, {ready} of them Ready"
                 except UnreachableError:
-                    found = "could not be asked for its nodes, since the cluster did not answer,"
+                    state = "the cluster did not respond"
                 if cancelled.wait(_ROUND_SECONDS) or time.monotonic() > deadline:
                     break
-        ended = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
+        when = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
         raise RehearsalError(
-            f"Node pool {pool_id} {found} {ended}, and needs {'at least ' if autoscaling else ''}{fewest}: "
-            f"see `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
+            f"Node pool {pool_id} needs {'at least ' if autoscaling else ''}{minimum} Ready nodes, but {when} {state}. "
+            f"Check `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
         )
 
     return wait
 
 
 def _count(client: ClusterClient, pool_id: str) -> tuple[int, int]:
-    """Count all nodes of the pool, and the Ready ones."""
+    """Return the number of nodes in the pool, and how many of them are Ready."""
     nodes = client.listed(f"/api/v1/nodes?labelSelector={POOL_LABEL}={pool_id}")
     return len(nodes), sum(condition(node, "Ready").get("status") == "True" for node in nodes)

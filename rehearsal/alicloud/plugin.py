@@ -1,6 +1,6 @@
-"""The provider plugin `alicloud`: the engine's protocol in front of the simulated cloud.
+"""The provider plugin `alicloud`: Pulumi's provider protocol for the simulated cloud.
 
-The engine takes it for the vendor's provider: it has the same name and version, in the folder where the engine looks.
+It has the name and version of the vendor's provider and is installed in the plugin folder, so the engine uses it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from rehearsal.alicloud.answers import Refused
+from rehearsal.alicloud.answers import VendorError
 from rehearsal.alicloud.node_waiter import WaitForNodes, node_waiter
-from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
+from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replacement_properties
 from rehearsal.alicloud.store import CloudResource, CloudStore
 from rehearsal.alicloud.vendor_api import COMPUTED, REPORTED_INPUTS, VendorApi
 from rehearsal.errors import RehearsalError
@@ -35,12 +35,12 @@ _LAST_ANSWER_SECONDS = 5
 
 
 def install_plugin(layout: Layout) -> None:
-    """Put the plugin where the engine of this cloud looks for it."""
+    """Install the plugin in this cloud's `PULUMI_HOME`."""
     name = "pulumi-resource-alicloud"
     folder = layout.pulumi_home / "plugins" / f"resource-alicloud-v{version('pulumi_alicloud')}"
     folder.mkdir(parents=True, exist_ok=True)
     executable = folder / name
-    # The engine starts plugins in the program's folder, whose modules must not stand in for ours: -P.
+    # The engine starts plugins in the program's folder; -P keeps its modules from shadowing ours.
     command = [sys.executable, "-P", "-m", __name__, str(layout.checkout)]
     executable.write_text(
         f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} exec {shlex.join(command)} "$PPID"\n',
@@ -50,7 +50,7 @@ def install_plugin(layout: Layout) -> None:
 
 
 class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
-    """Serves the resources and functions that the program uses; calls `cancel` when the engine cancels all."""
+    """Serve the resources and functions that the program uses; call `cancel` when the engine cancels."""
 
     def __init__(self, layout: Layout, wait_for_nodes: WaitForNodes, cancel: Callable[[], None] = lambda: None) -> None:
         self._vendor = VendorApi(layout, wait_for_nodes)
@@ -58,7 +58,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         self._region = ""
 
     def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
-        # The plugin does not accept secrets: the engine unwraps them, and marks what returns under the same name.
+        # Do not accept secrets: the engine then unwraps them, and marks outputs of the same name as secret.
         return provider_pb2.ProviderHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -82,7 +82,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
         token, inputs = _token(request.urn), _dict(request.news)
         if token not in COMPUTED:
-            reason = f"{token} is not simulated by the rehearsal cloud"
+            reason = f"the rehearsal cloud does not simulate {token}"
             return provider_pb2.CheckResponse(failures=[provider_pb2.CheckFailure(reason=reason)])
         if failures := [provider_pb2.CheckFailure(**asdict(failure)) for failure in check(token, inputs)]:
             return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
@@ -90,11 +90,11 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         token, news = _token(request.urn), _dict(request.news)
-        # The value that the API reports of an input is compared as the input, whether or not the program sets it.
+        # Compare a value that the API reports with the input, even if the program does not set the input.
         reported = {key: value for key, value in _dict(request.olds).items() if key in REPORTED_INPUTS.get(token, ())}
         changed = _changed(normalized(token, _dict(request.old_inputs) | reported), normalized(token, news))
         changed = [name for name in changed if name not in request.ignoreChanges]
-        return _diff(changed, replaced_by(token, changed))
+        return _diff(changed, replacement_properties(token, changed))
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
         token, inputs = _token(request.urn), _dict(request.properties)
@@ -128,7 +128,7 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
         result = _answer(context, lambda: self._vendor.query(request.tok, self._region, _dict(request.args)))
-        # `return` is the field's name, and a keyword of Python.
+        # The field's name `return` is a Python keyword.
         fields: dict[str, Any] = {"return": _struct(result)}
         return provider_pb2.InvokeResponse(**fields)
 
@@ -140,18 +140,18 @@ class AlicloudProvider(provider_pb2_grpc.ResourceProviderServicer):
         try:
             self._vendor.settle(resource)
         except RehearsalError as error:
-            _abort_unsettled(context, identity, resource, str(error))
+            _abort_but_keep(context, identity, resource, str(error))
 
 
 def _answer(context: grpc.ServicerContext, act: Callable[[], _T]) -> _T:
     try:
         return act()
-    except (Refused, RehearsalError) as error:
+    except (VendorError, RehearsalError) as error:
         context.abort(grpc.StatusCode.UNKNOWN, str(error))
 
 
-def _abort_unsettled(context: grpc.ServicerContext, identity: str, resource: CloudResource, reason: str) -> NoReturn:
-    """Fail, but let the engine keep the resource, so that the next `up` does not create a second one."""
+def _abort_but_keep(context: grpc.ServicerContext, identity: str, resource: CloudResource, reason: str) -> NoReturn:
+    """Fail, but let the engine keep the resource; otherwise the next `up` would create it again."""
     detail = provider_pb2.ErrorResourceInitFailed(
         id=identity, properties=_struct(_state(resource)), inputs=_struct(resource.inputs), reasons=[reason]
     )
@@ -187,7 +187,7 @@ def _diff(changed: list[str], replaces: list[str]) -> Any:
 
 
 def serve(layout: Layout, engine: int) -> None:
-    """Serve on a free loopback port, printed first, until the engine cancels or its process is gone."""
+    """Print a free loopback port and serve on it until the engine cancels or ends."""
     cancelled = threading.Event()
     wait_for_nodes = node_waiter(layout.kubeconfig, CloudStore(layout.store), cancelled)
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=_REQUESTS_AT_ONCE))
@@ -199,7 +199,7 @@ def serve(layout: Layout, engine: int) -> None:
     print(port, flush=True)
     while os.getppid() == engine and not cancelled.wait(timeout=0.5):
         pass
-    # Ends the waits for nodes where the engine is gone.
+    # If the engine has ended, stop waiting for nodes.
     cancelled.set()
     server.stop(_LAST_ANSWER_SECONDS).wait()
 

@@ -1,4 +1,4 @@
-"""The inputs that the vendor's provider accepts, from its own schema (`schema.json`)."""
+"""Input checks of the vendor's provider, from its schema (`schema.json`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""The engine sends this for a value that is unknown before `up`."""
+"""The engine's placeholder for a value that a preview does not know."""
 
 _ENGINE_KEYS = ("__defaults",)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A refused input: the property as a user writes it, and the provider's reason."""
+    """A refused input: the property as the user writes it, and the provider's reason."""
 
     property: str
     reason: str
@@ -35,19 +35,19 @@ def check(token: str, inputs: dict[str, Any]) -> list[Failure]:
     """Return the inputs that the provider refuses; an empty list if it accepts all.
 
     Raises:
-        KeyError: the schema has no such type.
+        KeyError: the type is not in the schema.
     """
     return list(_check_block(_resources()[token], inputs, "", ""))
 
 
 def normalized(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return accepted inputs in the form that the provider keeps, so that equal inputs compare equal.
+    """Return accepted inputs in the provider's normal form, in which equal inputs compare equal.
 
-    A list of one block becomes the block if the schema says so. Strings and numbers get the type of the schema. Sets
+    A list with a single block becomes the block if the schema says so. Strings and numbers get the schema's type. Sets
     are sorted.
 
     Raises:
-        KeyError: the schema has no such type.
+        KeyError: the type is not in the schema.
     """
     return _normalized_block(_resources()[token], inputs)
 
@@ -76,8 +76,8 @@ def _normalized(spec: dict[str, Any], value: Any) -> Any:
     return value
 
 
-def replaced_by(token: str, changed: list[str]) -> list[str]:
-    """Return the changed properties that require a new resource."""
+def replacement_properties(token: str, changed: list[str]) -> list[str]:
+    """Return the changed properties that require a replacement of the resource."""
     properties = {spec["pulumi_name"]: spec for spec in _resources()[token].values()}
     return [name for name in changed if properties.get(name, {}).get("force_new")]
 
@@ -95,7 +95,7 @@ def _check_block(
         key = path + spec["pulumi_name"]
         yield from _check_presence(name, spec, key, attribute_path + name, given)
         group = spec.get("exactly_one_of", [])
-        # Each member of the group has the rule. The real provider reports it once.
+        # The schema repeats the rule for each member of the group; the real provider reports it once.
         if group and not given.intersection(group) and name not in reported:
             reported.update(group)
             listed = ",".join(sorted(group))
@@ -166,7 +166,7 @@ def _check_scalar(spec: dict[str, Any], value: Any, key: str, attribute: str) ->
         if not low <= size <= high:
             what = f"length of {attribute}" if is_text else attribute
             yield Failure(key, f"expected {what} to be in the range ({low} - {high}), got {text}")
-    # The schema has a rejection for each value that was tried. One reason is enough.
+    # The schema lists a rejection for each value that was tried; report only the first.
     prefixes = [re.search(r"should start with '([^']+)'", rejection) for rejection in spec.get("other_rejections", [])]
     prefix = next((match[1] for match in prefixes if match), "")
     if not text.startswith(prefix):

@@ -1,4 +1,4 @@
-"""The state of the simulated cloud: one file, shared by the supervisor and the plugins."""
+"""The state of the simulated cloud, in a file that the supervisor and the plugins share."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NETWORK = "alicloud:vpc/network:Network"
 SWITCH = "alicloud:vpc/switch:Switch"
 PROMETHEUS_ADDON = "arms-prometheus"
 
-NOT_RUNNING = "No rehearsal cloud is up: start one with `./ackgpu up`."
+NOT_RUNNING = "The rehearsal cloud is not running. Start it with `./ackgpu up`."
 
 
 class CloudResource(BaseModel):
-    """What a program created."""
+    """A resource that a program created."""
 
     type: str
     inputs: dict[str, Any]
@@ -37,7 +37,7 @@ class CloudResource(BaseModel):
 
 
 class CloudCluster(BaseModel):
-    """The ACK cluster; the rehearsal's control plane is its API server."""
+    """The ACK cluster; its API server is the rehearsal's control plane."""
 
     cluster_id: str
     name: str = "rehearsal"
@@ -46,37 +46,37 @@ class CloudCluster(BaseModel):
     vpc_id: str = "vpc-rehearsal"
     vswitch_ids: list[str] = ["vsw-rehearsal-a", "vsw-rehearsal-b"]
     state: str = "running"
-    in_the_internet: bool = True
-    """Whether its API server has a public address beside the one in the VPC."""
+    has_public_endpoint: bool = True
+    """Whether its API server has a public address in addition to its address in the VPC."""
     deletion_protection: bool = True
     resource: CloudResource | None = None
-    """What a program created; None for a cluster that existed before."""
+    """None for a cluster that a program did not create."""
 
 
 class Cloud(BaseModel):
-    """Everything in the file."""
+    """The content of the file."""
 
     cluster: CloudCluster | None = None
-    """None while the account has no cluster. It is not among the resources, since its Prometheus has the same id."""
+    """None while the account has no cluster. Kept apart from `resources`, where its Prometheus has the same id."""
     kubernetes_version: str
-    """The newest version, for a cluster that names none."""
+    """The newest version: the default of a new cluster."""
     resources: dict[str, CloudResource] = {}
     prometheus_access: str | None = None
-    """SHA-256 of the Authorization header that the Prometheus instance requires; None: it requires none."""
+    """SHA-256 of the Authorization header that the Prometheus instance requires; None: not required."""
     failures: dict[str, list[str]] = {}
-    """Reasons for which the vendor refuses the next creations of a type, one after the other."""
+    """Injected failures by type; each makes the next creation of that type fail."""
 
-    def take_failure(self, token: str) -> str | None:
-        """Return the reason if the creation of a type is to fail now, and forget it."""
+    def pop_failure(self, token: str) -> str | None:
+        """Remove and return the next injected failure of a type, or None."""
         reasons = self.failures.get(token)
         return reasons.pop(0) if reasons else None
 
-    def admits(self, authorization: str) -> bool:
+    def allows_query(self, authorization: str) -> bool:
         """Return whether a query with this header may read the Prometheus instance."""
         return self.prometheus_access in (None, hashlib.sha256(authorization.encode()).hexdigest())
 
     def prometheus(self) -> CloudResource | None:
-        """Return the resource that gave the cluster a Prometheus instance: an instance or the add-on."""
+        """Return the resource that provides the cluster's Prometheus: an instance or the add-on, or None."""
         for resource in self.resources.values():
             if resource.type == PROMETHEUS or (resource.type == ADDON and resource.inputs["name"] == PROMETHEUS_ADDON):
                 return resource
@@ -85,7 +85,7 @@ class Cloud(BaseModel):
 
 @dataclass(frozen=True)
 class Account:
-    """The account in one region, as a request sees it."""
+    """The account and region of a request."""
 
     cloud: Cloud
     layout: Layout
@@ -93,7 +93,7 @@ class Account:
 
 
 def new_id(kind: str) -> str:
-    """Return an id of the vendor's form, such as `vsw-` and twenty letters and digits."""
+    """Return an id in the vendor's form, such as `vsw-` and 20 hexadecimal digits."""
     return f"{kind}-{secrets.token_hex(10)}"
 
 
@@ -101,7 +101,7 @@ def read_if_running(path: Path) -> str:
     """Read a file of the cloud.
 
     Raises:
-        RehearsalError: no cloud is up.
+        RehearsalError: the cloud is not running.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -110,13 +110,13 @@ def read_if_running(path: Path) -> str:
 
 
 class CloudStore:
-    """Reads and changes the file; each change is locked and replaces the file whole."""
+    """Read and change the file; each change holds a lock and replaces the whole file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def create(self, cluster_id: str | None, region: str, version: str) -> None:
-        """Start with one running cluster and nothing else, or in an empty account."""
+        """Create the state of an account: with a running cluster, or empty if `cluster_id` is None."""
         cluster = CloudCluster(cluster_id=cluster_id, region_id=region, current_version=version) if cluster_id else None
         self._write(Cloud(cluster=cluster, kubernetes_version=version))
 
@@ -124,16 +124,16 @@ class CloudStore:
         """Return the current state.
 
         Raises:
-            RehearsalError: no cloud is up.
+            RehearsalError: the cloud is not running.
         """
         return Cloud.model_validate_json(read_if_running(self._path))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Cloud]:
-        """Give the state to change, and write it when the block ends without an error.
+        """Yield the state for changes, and write it if the block ends without an error.
 
         Raises:
-            RehearsalError: no cloud is up.
+            RehearsalError: the cloud is not running.
         """
         read_if_running(self._path)
         with self._path.with_suffix(".lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""The vendor's API: it creates, changes and deletes resources in the store, and answers queries."""
+"""The simulated vendor API: create, update and delete resources in the store, and answer queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rehearsal.alicloud import clusters, networks, node_pools
-from rehearsal.alicloud.answers import Refused, listing
+from rehearsal.alicloud.answers import VendorError, query_result
 from rehearsal.alicloud.node_waiter import WaitForNodes
 from rehearsal.alicloud.store import (
     ADDON,
@@ -31,10 +31,10 @@ COMPUTED: Mapping[str, Sequence[str]] = {
     NETWORK: ("status",),
     SWITCH: ("status",),
 }
-"""Outputs that the servers set unless they are inputs, of each type that can be created."""
+"""Outputs that the vendor sets, unless they are inputs, for each simulated type."""
 
 REPORTED_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",)}
-"""Inputs that the API reports even if nobody set them; the provider takes that for a change."""
+"""Inputs that the API reports even if the program does not set them; the provider then shows a change."""
 
 
 def _get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _get_prometheus(account: Account, arguments: dict[str, Any]) -> dict[str, An
         address = read_if_running(account.layout.prometheus_api_url) if arguments.get("enableDetails") else ""
         identity = cloud.cluster.cluster_id
         instances.append({"id": identity, "clusterId": identity, "httpApiIntraUrl": address})
-    return listing(arguments, "prometheis", instances)
+    return query_result(arguments, "prometheis", instances)
 
 
 _QUERIES: Mapping[str, Callable[[Account, dict[str, Any]], dict[str, Any]]] = {
@@ -58,7 +58,7 @@ _QUERIES: Mapping[str, Callable[[Account, dict[str, Any]], dict[str, Any]]] = {
 
 
 class VendorApi:
-    """Changes and queries the cloud of a layout, as an account in one region."""
+    """The API of a layout's cloud."""
 
     def __init__(self, layout: Layout, wait_for_nodes: WaitForNodes) -> None:
         self._layout = layout
@@ -66,64 +66,64 @@ class VendorApi:
         self._wait_for_nodes = wait_for_nodes
 
     def require_running(self) -> None:
-        """Raise `RehearsalError` if no cloud is up."""
+        """Raise `RehearsalError` if the cloud is not running."""
         self._store.read()
 
     def create(self, token: str, inputs: dict[str, Any], region: str) -> tuple[str, CloudResource]:
         """Create a resource in a region; return its id and the resource. `settle` waits for a pool's nodes.
 
         Raises:
-            Refused: by the vendor, or by an injected failure.
+            VendorError: the vendor refuses the inputs, or a failure was injected.
         """
         with self._store.transaction() as cloud:
-            failure = cloud.take_failure(token)
+            failure = cloud.pop_failure(token)
             if failure is None:
                 identity, resource = _new_resource(Account(cloud, self._layout, region), token, inputs)
                 if token != CLUSTER:
                     cloud.resources[identity] = resource
-        # An error inside the transaction would undo that the failure was used.
+        # Raise outside the transaction: an error inside would restore the failure.
         if failure is not None:
-            raise Refused(failure)
+            raise VendorError(failure)
         return identity, resource
 
     def read(self, token: str, identity: str) -> CloudResource | None:
-        """Return the resource as it is now, or None if it is gone."""
+        """Return the current resource, or None if it does not exist."""
         return _found(self._store.read(), token, identity)
 
     def update(self, token: str, identity: str, inputs: dict[str, Any]) -> CloudResource:
-        """Give a resource other inputs. `settle` waits for a pool's nodes.
+        """Update a resource. `settle` waits for a pool's nodes.
 
         Raises:
-            Refused: the resource is gone.
+            VendorError: the resource does not exist.
         """
         with self._store.transaction() as cloud:
             resource = _found(cloud, token, identity)
             if resource is None:
-                raise Refused(f"ErrorNotFound: {identity} does not exist; `pulumi refresh` takes note of it")
+                raise VendorError(f"ErrorNotFound: {identity} does not exist. Run `pulumi refresh`.")
             if token == CLUSTER and cloud.cluster:
                 clusters.update_cluster(cloud.cluster, resource, inputs)
             else:
                 resource.inputs = inputs
             if token == NODE_POOL:
-                node_pools.fit_reported_size(resource)
+                node_pools.update_reported_size(resource)
         return resource
 
     def settle(self, resource: CloudResource) -> None:
-        """Wait until a node pool has as many nodes as its size says; nothing else takes time.
+        """Wait until a node pool has its nodes; other resources are ready at once.
 
         Raises:
-            RehearsalError: the nodes are not ready in time.
+            RehearsalError: the nodes are not Ready in time.
         """
         if resource.type == NODE_POOL:
-            pool = node_pools.NodePool.of(resource)
-            self._wait_for_nodes(pool.id, pool.first_nodes)
+            pool = node_pools.NodePool.from_resource(resource)
+            self._wait_for_nodes(pool.id, pool.initial_nodes)
 
     def delete(self, token: str, identity: str) -> None:
-        """Delete a resource with its nodes; do nothing if it is already gone.
+        """Delete a resource and its nodes; do nothing if it does not exist.
 
         Raises:
-            Refused: it is protected, or something else needs it.
-            RehearsalError: nodes are left.
+            VendorError: the resource is protected or in use.
+            RehearsalError: the nodes are not gone in time.
         """
         with self._store.transaction() as cloud:
             if token == CLUSTER:
@@ -140,10 +140,10 @@ class VendorApi:
         """Answer a query, such as `cs.getClusters`.
 
         Raises:
-            Refused: the vendor does not accept the arguments, or the query is not simulated.
+            VendorError: the vendor refuses the arguments, or the query is not simulated.
         """
         if function not in _QUERIES:
-            raise Refused(f"{function} is not simulated by the rehearsal cloud")
+            raise VendorError(f"the rehearsal cloud does not simulate {function}")
         return _QUERIES[function](Account(self._store.read(), self._layout, region), arguments)
 
 

@@ -1,1 +1,1 @@
-"""The real Kubernetes control plane of the rehearsal."""
+"""The real Kubernetes control plane of the rehearsal cloud."""

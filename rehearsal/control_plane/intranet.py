@@ -1,4 +1,4 @@
-"""The API server's address in the VPC, which forwards to the server."""
+"""The API server's private address in the VPC, forwarded to the real server."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _CHUNK = 2**16
 async def intranet_endpoint(layout: Layout) -> AsyncIterator[None]:
     """Forward connections to the intranet address during an `async with` block."""
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             server_reader, server_writer = await asyncio.open_connection(layout.address, PORTS.api_server)
             await asyncio.gather(_forward(reader, server_writer), _forward(server_reader, writer))
 
-    server = await asyncio.start_server(connected, layout.intranet_address, PORTS.api_server)
+    server = await asyncio.start_server(connect, layout.intranet_address, PORTS.api_server)
     try:
         yield
     finally:
-        # `async with` would wait for the connections, which clients keep open.
+        # Clients keep connections open; `async with` would wait for them.
         server.close()
 
 

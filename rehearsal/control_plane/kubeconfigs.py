@@ -1,7 +1,7 @@
 """Kubeconfigs for the cluster, with client certificates.
 
-The vendor's kubeconfigs have an authority of their own, so that they can be revoked all at once: the API server reads
-its file of client authorities again when it changes.
+The account's kubeconfigs are signed by a separate authority. Replacing it revokes them all: the API server reloads its
+file of client authorities when the file changes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import yaml
 from rehearsal.layout import Layout
 
 ADMINISTRATORS = "system:masters"
-"""The Kubernetes group of a certificate's organization that may do everything."""
+"""The Kubernetes group with all permissions; a certificate names it as its organization."""
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read from the start."""
+    """Write a file that at no time anyone but its owner can read."""
     path.touch(mode=0o600)
     path.write_bytes(content)
 
 
 def kubeconfig(server: str, authority: bytes, user: Mapping[str, str]) -> bytes:
-    """Return a kubeconfig of one context for a server's URL, the PEM of its authority and a `user` entry."""
+    """Return a kubeconfig for a server's URL, its authority in PEM and a `user` entry."""
 
-    def named(kind: str, value: object) -> list[dict[str, object]]:
+    def entry(kind: str, value: object) -> list[dict[str, object]]:
         return [{"name": "rehearsal", kind: value}]
 
     return yaml.safe_dump(
@@ -38,9 +38,9 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str]) -> bytes:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "rehearsal",
-            "clusters": named("cluster", {"server": server, "certificate-authority-data": _base64(authority)}),
-            "users": named("user", dict(user)),
-            "contexts": named("context", {"cluster": "rehearsal", "user": "rehearsal"}),
+            "clusters": entry("cluster", {"server": server, "certificate-authority-data": _base64(authority)}),
+            "users": entry("user", dict(user)),
+            "contexts": entry("context", {"cluster": "rehearsal", "user": "rehearsal"}),
         }
     ).encode()
 
@@ -48,8 +48,8 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str]) -> bytes:
 def certificate_user(
     authority: trustme.CA, name: str, group: str | None = None, expiry: datetime.datetime | None = None
 ) -> dict[str, str]:
-    """Return the `user` entry with a new client certificate for a Kubernetes user of a group."""
-    # The API server refuses a client certificate without an alternative name: trustme marks the empty list as critical.
+    """Return a `user` entry with a new client certificate for a Kubernetes user and group."""
+    # "client" is required: trustme marks an empty list of names as critical, and the API server refuses that.
     certificate = authority.issue_cert("client", common_name=name, organization_name=group, not_after=expiry)
     return {
         "client-certificate-data": _base64(certificate.cert_chain_pems[0].bytes()),
@@ -58,7 +58,7 @@ def certificate_user(
 
 
 def renew_kubeconfig(layout: Layout) -> None:
-    """Issue a new long-lived kubeconfig as `layout.kubeconfig`; the API server then refuses all earlier ones."""
+    """Replace `layout.kubeconfig` by a new long-lived kubeconfig; the API server refuses all earlier ones."""
     authority = trustme.CA()
     layout.credentials_authority.unlink(missing_ok=True)
     write_private(layout.credentials_authority, authority.private_key_pem.bytes() + authority.cert_pem.bytes())
@@ -70,7 +70,7 @@ def renew_kubeconfig(layout: Layout) -> None:
 
 
 def temporary_kubeconfig(layout: Layout, expiry: datetime.datetime) -> str:
-    """Return a kubeconfig that the API server accepts until then."""
+    """Return a kubeconfig that the API server accepts until `expiry`."""
     pem = layout.credentials_authority.read_bytes()
     return _administrator(layout, trustme.CA.from_pem(pem, pem), expiry).decode()
 

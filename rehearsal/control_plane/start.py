@@ -30,18 +30,18 @@ _FRONT_PROXY = "front-proxy-client"
 """Common name of the client certificate that the API server presents to an extension server."""
 
 NODE_ANNOTATION = ("kwok.x-k8s.io/node", "fake")
-"""Marks the nodes that kwok plays."""
+"""Annotation of the nodes that kwok simulates."""
 
 
 def start_control_plane(
     layout: Layout, tools: Path, processes: Processes, controller_manager_flags: Sequence[str] = ()
 ) -> None:
-    """Start everything, and return when the API server and Prometheus are ready.
+    """Start everything; return when the API server and Prometheus are ready.
 
-    `controller_manager_flags` come after the usual flags; the last value of a flag counts.
+    `controller_manager_flags` follow the default flags and override them.
 
     Raises:
-        RehearsalError: a process ended, or was not ready within a minute.
+        RehearsalError: a process ended or was not ready within a minute.
     """
     folder = layout.control_plane
     folder.mkdir()
@@ -67,7 +67,7 @@ def _write_credentials(layout: Layout, folder: Path) -> None:
     for name, pair in pairs.items():
         pair.cert_chain_pems[0].write_to_path(folder / f"{name}.crt")
         write_private(folder / f"{name}.key", pair.private_key_pem.bytes())
-    # Signs and verifies the tokens of service accounts: any key does.
+    # Any private key can sign service account tokens.
     write_private(folder / "service-account.key", trustme.CA().private_key_pem.bytes())
     users = {
         "kube-controller-manager": "system:kube-controller-manager",
@@ -112,7 +112,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
             tools / "kube-apiserver",
             f"--bind-address={layout.address}",
             f"--secure-port={PORTS.api_server}",
-            # A loopback address is refused as the endpoint of the Service `kubernetes`.
+            # The API server refuses a loopback address as the endpoint of the Service `kubernetes`.
             "--advertise-address=10.0.0.1",
             "--endpoint-reconciler-type=none",
             f"--etcd-servers=https://{layout.address}:{PORTS.etcd}",
@@ -133,7 +133,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
             f"--proxy-client-cert-file={folder / 'front-proxy-client.crt'}",
             f"--proxy-client-key-file={folder / 'front-proxy-client.key'}",
             "--authorization-mode=RBAC",
-            # On loopback, so that a process on the host can serve a Service's cluster IP.
+            # On loopback: a process on the host can then listen on a Service's cluster IP.
             f"--service-cluster-ip-range={layout.service_network}",
             f"--cert-dir={folder}",
         ],
@@ -143,7 +143,7 @@ def _start_api_server(layout: Layout, tools: Path, processes: Processes, folder:
 def _start_controllers(
     layout: Layout, tools: Path, processes: Processes, folder: Path, controller_manager_flags: Sequence[str]
 ) -> None:
-    def own(name: str) -> list[str]:
+    def common_flags(name: str) -> list[str]:
         path = folder / f"{name}.kubeconfig"
         return [
             f"--kubeconfig={path}",
@@ -158,11 +158,11 @@ def _start_controllers(
         "kube-controller-manager",
         [
             tools / "kube-controller-manager",
-            *own("kube-controller-manager"),
+            *common_flags("kube-controller-manager"),
             f"--secure-port={PORTS.controller_manager}",
             f"--root-ca-file={folder / 'ca.crt'}",
             f"--service-account-private-key-file={folder / 'service-account.key'}",
-            # Kubernetes' default is 15 s; the rehearsal's minutes are shorter than a cluster's.
+            # The default is 15 s; the rehearsal runs on shorter times.
             "--horizontal-pod-autoscaler-sync-period=2s",
             "--node-monitor-grace-period=1h",
             "--profiling=false",
@@ -171,7 +171,12 @@ def _start_controllers(
     )
     processes.start(
         "kube-scheduler",
-        [tools / "kube-scheduler", *own("kube-scheduler"), f"--secure-port={PORTS.scheduler}", "--profiling=false"],
+        [
+            tools / "kube-scheduler",
+            *common_flags("kube-scheduler"),
+            f"--secure-port={PORTS.scheduler}",
+            "--profiling=false",
+        ],
     )
     stages = folder / "stages.yaml"
     stages.write_text(_kwok_stages())
@@ -227,4 +232,4 @@ def _wait(name: str, processes: Processes, url: str, context: ssl.SSLContext | b
             if httpx.get(url, verify=context, trust_env=False).is_success:
                 return
         time.sleep(0.1)
-    raise RehearsalError(f"{name} was not ready within {_START_SECONDS} s: see {processes.log_path(name.lower())}.")
+    raise RehearsalError(f"{name} was not ready within {_START_SECONDS} s. See {processes.log_path(name.lower())}.")

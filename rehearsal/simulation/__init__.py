@@ -1,1 +1,1 @@
-"""Simulated hardware: nodes, cards, pods, load balancers and their metrics."""
+"""Simulated nodes, GPUs, pods, load balancers and metrics."""

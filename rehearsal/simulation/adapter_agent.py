@@ -1,7 +1,7 @@
-"""Runs the real prometheus-adapter on the host for the pod that the chart deploys.
+"""Run the real prometheus-adapter on the host for the pod that the chart deploys.
 
-It does what a kubelet does for a container. The pod's arguments, mounted ConfigMap and service account, and the address
-of its Service decide how the process runs. The pod is Ready only while the process serves.
+The agent acts as the kubelet of this pod. It runs the process with the pod's arguments, ConfigMap and service account,
+on the address of its Service. The pod is Ready only while the process is serving.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _RESTART_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """Everything that decides how the process runs; a change restarts the process."""
+class _DesiredProcess:
+    """The desired state of the process; a change restarts the process."""
 
     pod_uid: str
     namespace: str
@@ -42,7 +42,7 @@ class _Wanted:
 
 
 class AdapterAgent:
-    """Keeps the process equal to the newest pod with the annotation."""
+    """Run a process for the newest pod with the annotation."""
 
     process_name = "prometheus-adapter"
 
@@ -51,13 +51,13 @@ class AdapterAgent:
         self._binary = tools / self.process_name
         self._cluster = cluster
         self._processes = processes
-        self._running: _Wanted | None = None
+        self._running: _DesiredProcess | None = None
         self._not_before = 0.0
-        # The process signs its own certificate. The APIService does not verify it, like the vendor's.
+        # The process has a self-signed certificate; the APIService does not verify it either, as at the vendor.
         self._probe = httpx.AsyncClient(verify=False, trust_env=False, timeout=2)
 
     async def reconcile(self) -> None:
-        """Start, restart or stop the process, and report to the pods whether it serves."""
+        """Start, restart or stop the process, and set the readiness gate of the pods."""
         pods = [
             pod
             for pod in self._cluster.pods
@@ -67,9 +67,9 @@ class AdapterAgent:
         ]
         pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
         pod = pods[-1] if pods else None
-        wanted = self._wanted(pod) if pod else None
-        await self._run(wanted)
-        serving = wanted is not None and await self._serves(wanted)
+        desired = self._desired(pod) if pod else None
+        await self._run(desired)
+        serving = desired is not None and await self._serves(desired)
         for other in pods:
             await self._report(other, serving and other is pod)
 
@@ -78,7 +78,7 @@ class AdapterAgent:
         await self._stop()
         await self._probe.aclose()
 
-    def _wanted(self, pod: Object) -> _Wanted | None:
+    def _desired(self, pod: Object) -> _DesiredProcess | None:
         metadata, spec = pod["metadata"], pod["spec"]
         service = next((service for service in self._cluster.services if selects(service, pod)), None)
         names = [volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume]
@@ -91,7 +91,7 @@ class AdapterAgent:
         ]
         if service is None or not configurations:
             return None
-        return _Wanted(
+        return _DesiredProcess(
             pod_uid=metadata["uid"],
             namespace=metadata["namespace"],
             arguments=tuple(spec["containers"][0]["args"]),
@@ -101,55 +101,55 @@ class AdapterAgent:
             port=service["spec"]["ports"][0]["port"],
         )
 
-    async def _run(self, wanted: _Wanted | None) -> None:
-        if wanted == self._running and (wanted is None or self._processes.running(self.process_name)):
+    async def _run(self, desired: _DesiredProcess | None) -> None:
+        if desired == self._running and (desired is None or self._processes.running(self.process_name)):
             return
         if self._running is not None:
             await self._stop()
-        if wanted is None or time.monotonic() < self._not_before:
+        if desired is None or time.monotonic() < self._not_before:
             return
         self._not_before = time.monotonic() + _RESTART_SECONDS
         folder = self._layout.cloud / "adapter"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        await self._write_kubeconfig(folder, wanted)
-        (folder / "config.yaml").write_text(vendor_configuration(wanted.configuration))
+        await self._write_kubeconfig(folder, desired)
+        (folder / "config.yaml").write_text(vendor_configuration(desired.configuration))
         credentials = folder / "kubeconfig"
         self._processes.start(
             self.process_name,
             [
                 self._binary,
-                *(argument for argument in wanted.arguments if not argument.startswith("--config=")),
+                *(argument for argument in desired.arguments if not argument.startswith("--config=")),
                 f"--config={folder / 'config.yaml'}",
                 f"--lister-kubeconfig={credentials}",
                 f"--authentication-kubeconfig={credentials}",
                 f"--authorization-kubeconfig={credentials}",
-                f"--bind-address={wanted.address}",
-                f"--secure-port={wanted.port}",
+                f"--bind-address={desired.address}",
+                f"--secure-port={desired.port}",
                 f"--cert-dir={folder}",
             ],
         )
-        self._running = wanted
+        self._running = desired
 
     async def _stop(self) -> None:
         await asyncio.to_thread(self._processes.stop, self.process_name)
         self._running = None
 
-    async def _write_kubeconfig(self, folder: Path, wanted: _Wanted) -> None:
+    async def _write_kubeconfig(self, folder: Path, desired: _DesiredProcess) -> None:
         answer = await asyncio.to_thread(
             self._cluster.core.create_namespaced_service_account_token,
-            wanted.service_account,
-            wanted.namespace,
+            desired.service_account,
+            desired.namespace,
             {"spec": {"audiences": [], "expirationSeconds": 86_400}},
         )
         authority, user = self._layout.server_authority.read_bytes(), {"token": answer.status.token}
         write_private(folder / "kubeconfig", kubeconfig(self._layout.api_server, authority, user))
 
-    async def _serves(self, wanted: _Wanted) -> bool:
+    async def _serves(self, desired: _DesiredProcess) -> bool:
         if not self._processes.running(self.process_name):
             return False
         try:
-            answer = await self._probe.get(f"https://{wanted.address}:{wanted.port}/readyz")
+            answer = await self._probe.get(f"https://{desired.address}:{desired.port}/readyz")
         except httpx.HTTPError:
             return False
         return answer.is_success
@@ -166,10 +166,10 @@ class AdapterAgent:
 
 
 def vendor_configuration(configuration: str) -> str:
-    """Return the rules for external metrics too: the vendor's adapter gives its rules to both providers."""
+    """Return a configuration with the rules for external metrics too, as the vendor's adapter uses them."""
     try:
         rules = yaml.safe_load(configuration)["rules"] or []
     except (yaml.YAMLError, TypeError, KeyError):
-        # The adapter reports what is wrong, and ends.
+        # The adapter reports the error and exits.
         return configuration
     return yaml.safe_dump({"rules": rules, "externalRules": rules}, sort_keys=False)

@@ -17,13 +17,13 @@ from live.verify.cluster_reader import condition
 
 
 class Informer:
-    """A local copy of all objects of one kind, at most moments behind the API server.
+    """A local copy of all objects of a kind, updated by a watch in a daemon thread.
 
-    The watch is a daemon thread. After a broken watch it lists all objects again, so that it misses no deletion.
+    After the watch breaks, the thread lists all objects again and so misses no deletion.
     """
 
     def __init__(self, list_all: Callable[..., Any]) -> None:
-        """List the objects with a method of the Kubernetes client, such as `list_pod_for_all_namespaces`."""
+        """Start with a list method of the Kubernetes client, such as `list_pod_for_all_namespaces`."""
         self._list_all = list_all
         self._lock = threading.Lock()
         self._objects: dict[str, Object] = {}
@@ -37,7 +37,7 @@ class Informer:
 
     def _run(self) -> None:
         while True:
-            # The API server ends watches now and then, and stops at the end of the rehearsal.
+            # The API server ends watches from time to time, and stops at the end of the rehearsal.
             with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
                 self._watch(self._list())
             time.sleep(0.2)
@@ -69,7 +69,7 @@ def _key(item: Object) -> str:
 
 
 class ClusterCopy:
-    """A local copy of the cluster, and the API clients that change the cluster."""
+    """A local copy of the cluster, and API clients for changes."""
 
     def __init__(self, api_client: client.ApiClient) -> None:
         self.core = client.CoreV1Api(api_client)
@@ -97,7 +97,7 @@ class ClusterCopy:
 
 
 def is_serving(pod: Object) -> bool:
-    """Return whether a Service sends requests to the pod: it is Ready and not terminating."""
+    """Return whether the pod can receive requests from a Service: it is Ready and not terminating."""
     return condition(pod, "Ready").get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 

@@ -1,7 +1,7 @@
-"""The simulated agent of Managed Prometheus: it installs the GPU exporter as a DaemonSet on the GPU nodes.
+"""The simulated agent of Managed Prometheus, which installs the GPU exporter as a DaemonSet on the GPU nodes.
 
-Kubernetes' own controller and scheduler place its pods. As on ACK, the DaemonSet does not tolerate a pool's taints,
-keeps tolerations that were added by hand, and leaves its namespace behind.
+The real controller and scheduler place its pods. As on ACK, the DaemonSet does not tolerate a pool's taints but keeps
+tolerations that were added by hand, and the namespace remains after an uninstallation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rehearsal.simulation.cards import COUNT_LABEL
 from rehearsal.simulation.cluster_copy import ClusterCopy, is_serving
 
 _LABELS = {"k8s-app": EXPORTER_NAME}
-_ON_GPUS = {"matchExpressions": [{"key": COUNT_LABEL, "operator": "Exists"}]}
+_GPU_NODES = {"matchExpressions": [{"key": COUNT_LABEL, "operator": "Exists"}]}
 _DAEMON_SET: Any = {
     "metadata": {"name": EXPORTER_NAME, "labels": _LABELS},
     "spec": {
@@ -29,7 +29,7 @@ _DAEMON_SET: Any = {
             "spec": {
                 "affinity": {
                     "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_ON_GPUS]}
+                        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_GPU_NODES]}
                     }
                 },
                 "containers": [{"name": "node-gpu-exporter", "image": "rehearsal.ackgpu/gpu-exporter:0"}],
@@ -40,7 +40,7 @@ _DAEMON_SET: Any = {
 
 
 class ExporterAgent:
-    """Keeps the exporter in the cluster while the cluster has a Prometheus instance."""
+    """Keep the exporter installed while the cluster has a Prometheus instance."""
 
     def __init__(self, cluster: ClusterCopy, store: CloudStore) -> None:
         self._cluster = cluster
@@ -49,18 +49,18 @@ class ExporterAgent:
 
     async def reconcile(self) -> None:
         """Install or remove the exporter."""
-        wanted = self._store.read().prometheus() is not None
-        if wanted != self._installed:
-            await asyncio.to_thread(self._install if wanted else self._remove)
-            self._installed = wanted
+        needed = self._store.read().prometheus() is not None
+        if needed != self._installed:
+            await asyncio.to_thread(self._install if needed else self._remove)
+            self._installed = needed
 
     def _install(self) -> None:
         namespace: Any = {"metadata": {"name": EXPORTER_NAMESPACE}}
-        _unless(409, lambda: self._cluster.core.create_namespace(namespace))
-        _unless(409, lambda: self._cluster.apps.create_namespaced_daemon_set(EXPORTER_NAMESPACE, _DAEMON_SET))
+        _ignore_status(409, lambda: self._cluster.core.create_namespace(namespace))
+        _ignore_status(409, lambda: self._cluster.apps.create_namespaced_daemon_set(EXPORTER_NAMESPACE, _DAEMON_SET))
 
     def _remove(self) -> None:
-        _unless(404, lambda: self._cluster.apps.delete_namespaced_daemon_set(EXPORTER_NAME, EXPORTER_NAMESPACE))
+        _ignore_status(404, lambda: self._cluster.apps.delete_namespaced_daemon_set(EXPORTER_NAME, EXPORTER_NAMESPACE))
 
 
 def exporting_nodes(pods: list[Object]) -> set[str]:
@@ -74,7 +74,7 @@ def exporting_nodes(pods: list[Object]) -> set[str]:
     }
 
 
-def _unless(status: int, act: Callable[[], object]) -> None:
+def _ignore_status(status: int, act: Callable[[], object]) -> None:
     try:
         act()
     except client.ApiException as error:

@@ -1,9 +1,8 @@
-"""The simulated GPU exporter: the series and labels that the guide's rules expect of ACK's exporter.
+"""The simulated GPU exporter, with the series and labels that the guide's rules read from ACK's exporter.
 
-A node has series while a pod of the exporter's DaemonSet is Ready on it. `DCGM_CUSTOM_PROCESS_*` belong to a pod that
-runs a GPU process: it is Ready, not terminating, and not a placeholder. `DCGM_FI_*` belong to a card, and have the
-pod's labels if one pod has the whole card. Memory bandwidth follows the use of the multiprocessors. Nothing is encoded
-or decoded.
+A node has series while an exporter pod is Ready on it. `DCGM_CUSTOM_PROCESS_*` describe a pod with a GPU process: a
+Ready pod that is not terminating and not a placeholder. `DCGM_FI_*` describe a card, with the labels of a pod that has
+the whole card. Memory bandwidth follows SM utilization. Encoder and decoder are always idle.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from prometheus_client.registry import Collector
 from autoscaling.ack.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.placeholders import is_pause_image
 from live.cluster_client import Object
-from rehearsal.simulation.cards import MEMORY_LABEL, asked, pods_on_cards
+from rehearsal.simulation.cards import MEMORY_LABEL, pods_on_cards, requested_gpus
 from rehearsal.simulation.cluster_copy import ClusterCopy
 from rehearsal.simulation.exporter_agent import exporting_nodes
 from rehearsal.simulation.inference import MEMORY_USED_MIB, InferenceServers
 from rehearsal.simulation.scaling_groups import MODEL_LABEL
 
 ANSWERED = "rehearsal_requests_answered"
-"""The rehearsal's own series, for its timeline."""
+"""A series of the rehearsal only, for its timeline."""
 
 _CARD_LABELS = ["UUID", "device", "gpu", "modelName", "Hostname", "NodeName"]
 _POD_LABELS = ["NamespaceName", "PodName", "ContainerName"]
 
 
 class GpuCollector(Collector):
-    """Collects the series of the cluster's current state."""
+    """Collect the series for the current state of the cluster."""
 
     def __init__(self, cluster: ClusterCopy, servers: InferenceServers) -> None:
         self._cluster = cluster
@@ -53,9 +52,9 @@ class GpuCollector(Collector):
         process_use = gauge("DCGM_CUSTOM_PROCESS_SM_UTIL", "SM utilization of the process (in %).")
         process_memory = gauge("DCGM_CUSTOM_PROCESS_MEM_USED", "GPU memory used by the process (in MiB).")
         allocated = gauge("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED", "GPU memory allocated (in MiB).")
-        watched = exporting_nodes(self._cluster.pods)
+        exporting = exporting_nodes(self._cluster.pods)
         for node in self._cluster.nodes:
-            if node["metadata"]["name"] not in watched:
+            if node["metadata"]["name"] not in exporting:
                 continue
             total = int(node["metadata"].get("labels", {}).get(MEMORY_LABEL, "0").removesuffix("MiB"))
             for index, pods in enumerate(pods_on_cards(node, self._cluster.pods)):
@@ -70,7 +69,7 @@ class GpuCollector(Collector):
                     card_use, card_memory = card_use + own_use, card_memory + own_memory
                     process_use.add_metric(owner, own_use)
                     process_memory.add_metric(owner, own_memory)
-                whole = len(pods) == 1 and GPU_MEMORY not in asked(pods[0])
+                whole = len(pods) == 1 and GPU_MEMORY not in requested_gpus(pods[0])
                 holder = [*card, *(_owner(pods[0]) if whole else ("", "", ""))]
                 for family in (use, copy):
                     family.add_metric(holder, min(100, card_use))
@@ -82,8 +81,8 @@ class GpuCollector(Collector):
         yield CounterMetricFamily(ANSWERED, "Requests answered by all services.", value=self._servers.answered)
 
     def _use(self, pod: Object) -> float:
-        # A pod with several cards spreads its work over them.
-        return self._servers.of(pod["metadata"]["uid"]).sm_percent() / asked(pod).get(WHOLE_GPU, 1)
+        # A pod distributes its work evenly over its cards.
+        return self._servers.server_of(pod["metadata"]["uid"]).sm_percent() / requested_gpus(pod).get(WHOLE_GPU, 1)
 
 
 def _owner(pod: Object) -> tuple[str, str, str]:
@@ -91,7 +90,7 @@ def _owner(pod: Object) -> tuple[str, str, str]:
 
 
 def _allocated_mib(pod: Object, card: int) -> int:
-    return asked(pod).get(GPU_MEMORY, 0) * 1024 or card
+    return requested_gpus(pod).get(GPU_MEMORY, 0) * 1024 or card
 
 
 def _card(node: Object, index: int) -> list[str]:

@@ -1,10 +1,10 @@
-"""The simulated BERT service: how long a request takes, and how much of the GPU it uses.
+"""The simulated BERT service: the duration and the GPU use of a request.
 
-The service is calibrated to the guide: `hey -n 10000 -c 200` reads 23 % on one replica, which gives two replicas at a
-target of 20 %. The client always has 200 requests in flight. A request spends most of its time outside the GPU
-(tokenising, waiting in a Python web server), so two replicas share the 200 requests and read half as much each, and
-the number of replicas settles. If a replica were saturated, each new replica would be saturated too, and the number
-would grow to its maximum.
+The service is calibrated to the guide: under `hey -n 10000 -c 200` a single replica reads 23 %, and a target of 20 %
+gives two replicas. The client always has 200 requests in flight. A request spends most of its time outside the GPU, in
+tokenising and in a Python web server. Two replicas therefore share the 200 requests, each reads half as much, and the
+replica count settles. A saturated replica would behave differently: each new replica would be saturated too, and the
+count would grow to its maximum.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from collections import deque
 from collections.abc import Callable
 
 SERVICE_SECONDS = 0.8
-"""Mean time of a request on a GPU that is not saturated."""
+"""Mean duration of a request on a GPU that is not saturated."""
 SERVICE_JITTER = 0.3
-"""Requests take up to this fraction more or less, so that they do not end in step."""
+"""Random part of the duration, as a fraction; it keeps requests from ending at the same time."""
 SM_PERCENT_PER_REQUEST = 23.0 / 200
-"""Share of the streaming multiprocessors that one request in flight uses."""
+"""Use of the streaming multiprocessors (SM) per request in flight."""
 MEMORY_USED_MIB = 15343
-"""`nvidia-smi` shows this in the guide for an idle service."""
+"""GPU memory of an idle service, as `nvidia-smi` shows it in the guide."""
 WINDOW_SECONDS = 2.0
-"""The use of the GPU is the mean over this window."""
+"""Time over which GPU use is averaged."""
 
 
 class InferenceServer:
-    """The server of a pod: it answers requests and records its GPU use."""
+    """The server of a pod, which answers requests and records its GPU use."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,11 +38,11 @@ class InferenceServer:
         self._history: deque[tuple[float, float]] = deque([(self._since, 0.0)])
 
     async def answer(self, query: str) -> str:
-        """Return the intent of the query after the time that it takes on this pod's GPU."""
+        """Wait as long as the request takes on this pod's GPU, then return the intent of the query."""
         self.begin()
         try:
-            full = max(1.0, self.in_flight * SM_PERCENT_PER_REQUEST / 100)
-            await asyncio.sleep(SERVICE_SECONDS * full * random.uniform(1 - SERVICE_JITTER, 1 + SERVICE_JITTER))
+            slowdown = max(1.0, self.in_flight * SM_PERCENT_PER_REQUEST / 100)
+            await asyncio.sleep(SERVICE_SECONDS * slowdown * random.uniform(1 - SERVICE_JITTER, 1 + SERVICE_JITTER))
         finally:
             self.end()
         return "PlayMusic" if "music" in query.lower() else "Unknown"
@@ -56,7 +56,7 @@ class InferenceServer:
         self._account(-1)
 
     def sm_percent(self) -> float:
-        """Return the mean use of the streaming multiprocessors over the last window, 0..100."""
+        """Return the mean SM use over the last window, 0..100."""
         self._account(0)
         now, busy = self._history[-1]
         start, busy_then = self._history[0]
@@ -81,11 +81,11 @@ class InferenceServers:
         self._servers: dict[str, InferenceServer] = {}
         self.answered = 0
 
-    def of(self, pod_uid: str) -> InferenceServer:
-        """Return the pod's server, and start it at its first use."""
+    def server_of(self, pod_uid: str) -> InferenceServer:
+        """Return the pod's server; create it at its first use."""
         return self._servers.setdefault(pod_uid, InferenceServer())
 
-    def forget_all_but(self, pod_uids: set[str]) -> None:
-        """Delete the servers of deleted pods."""
+    def keep_only(self, pod_uids: set[str]) -> None:
+        """Remove the servers of all other pods."""
         for gone in self._servers.keys() - pod_uids:
             del self._servers[gone]

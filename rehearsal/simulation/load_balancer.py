@@ -1,4 +1,4 @@
-"""The simulated load balancers: a loopback address for each LoadBalancer Service, and requests to its pods."""
+"""Simulated load balancers: each LoadBalancer Service gets a loopback address that forwards to its pods."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rehearsal.simulation.inference import InferenceServers
 _log = logging.getLogger(__name__)
 
 _HEADERS = {"Server": "Werkzeug/1.0.1 Python/3.6.9", "Content-Type": "text/html; charset=utf-8"}
-"""The guide's `curl -v` shows these headers."""
+"""Headers that `curl -v` shows in the guide."""
 
 
 class LoadBalancers:
-    """Keeps a listener for each LoadBalancer Service."""
+    """Keep a listener for each LoadBalancer Service."""
 
     def __init__(self, layout: Layout, cluster: ClusterCopy, servers: InferenceServers) -> None:
         self._layout = layout
@@ -31,18 +31,18 @@ class LoadBalancers:
         self._listeners: dict[str, tuple[str, web.AppRunner]] = {}
 
     async def reconcile(self) -> None:
-        """Open a listener for each new Service, publish its address, and close the listeners of deleted Services."""
-        wanted = {
+        """Open and publish a listener for each new Service, and close the listeners of deleted Services."""
+        services = {
             service["metadata"]["uid"]: service
             for service in self._cluster.services
             if service["spec"].get("type") == "LoadBalancer" and "deletionTimestamp" not in service["metadata"]
         }
-        for uid in self._listeners.keys() - wanted.keys():
+        for uid in self._listeners.keys() - services.keys():
             _, runner = self._listeners.pop(uid)
             await runner.cleanup()
-        for uid in wanted.keys() - self._listeners.keys():
-            await self._open(uid, wanted[uid])
-        for uid, service in wanted.items():
+        for uid in services.keys() - self._listeners.keys():
+            await self._open(uid, services[uid])
+        for uid, service in services.items():
             if uid in self._listeners and not service.get("status", {}).get("loadBalancer"):
                 await self._publish(service, self._listeners[uid][0])
 
@@ -65,12 +65,12 @@ class LoadBalancers:
         except OSError as error:
             await runner.cleanup()
             name = f"{service['metadata']['namespace']}/{service['metadata']['name']}"
-            await self._report(service, f"port of {name} on {address}: {error.strerror}")
+            await self._report(service, f"no listener for {name} on {address}: {error.strerror}")
             return
         self._listeners[uid] = (address, runner)
 
     async def _report(self, service: Object, message: str) -> None:
-        _log.warning("no load balancer for %s", message)
+        _log.warning("%s", message)
         metadata = service["metadata"]
         identity = {key: metadata[key] for key in ("name", "namespace", "uid")}
         event: Any = {
@@ -81,7 +81,7 @@ class LoadBalancers:
             "type": "Warning",
         }
         await asyncio.to_thread(self._cluster.core.create_namespaced_event, metadata["namespace"], event)
-        # The next round retries. A taken port rarely becomes free within moments.
+        # The next round retries; a port in use rarely becomes free at once.
         await asyncio.sleep(2)
 
     async def _publish(self, service: Object, address: str) -> None:
@@ -100,11 +100,11 @@ class LoadBalancers:
                 response = web.Response(status=503, text="no pod is ready\n")
             else:
                 pod = pods[next(turn) % len(pods)]
-                server = self._servers.of(pod["metadata"]["uid"])
+                server = self._servers.server_of(pod["metadata"]["uid"])
                 intent = await server.answer(request.query.get("query", ""))
                 self._servers.answered += 1
                 response = web.Response(text=intent, headers=_HEADERS)
-            # The guide's service answers in HTTP/1.0, with a connection for each request.
+            # The guide's service speaks HTTP/1.0, with a connection for each request.
             response.force_close()
             return response
 

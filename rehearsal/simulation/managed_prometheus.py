@@ -1,4 +1,4 @@
-"""The simulated HTTP API of Managed Prometheus: it checks a token in the path and asks the real Prometheus."""
+"""The simulated HTTP API of Managed Prometheus: check the token in the path and query the real Prometheus."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _FORWARDED = ("Content-Type",)
 
 
 def write_address(layout: Layout, region: str) -> None:
-    """Write the address that `getPrometheus` answers; its path contains a token, like the vendor's."""
+    """Write the address that `getPrometheus` returns; as at the vendor, its path contains a token."""
     token, user = secrets.token_hex(16), secrets.randbelow(10**16)
     path = f"/api/v1/prometheus/{token}/{user}/{region}"
     write_private(layout.prometheus_api_url, f"http://{layout.address}:{PORTS.managed_prometheus}{path}".encode())
 
 
 def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) -> web.Application:
-    """Forward the queries under the address.
+    """Forward queries to the real Prometheus.
 
-    Refuse any other path, a cluster without an instance, and an instance of V2 without its AccessKey.
+    Refuse a wrong token in the path, a cluster without an instance, and an instance of V2 without its AccessKey.
     """
     prefix = httpx.URL(layout.prometheus_api_url.read_text()).path
     upstream = f"http://{layout.address}:{PORTS.prometheus}"
@@ -36,7 +36,7 @@ def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) ->
         cloud = store.read()
         if cloud.prometheus() is None:
             raise web.HTTPNotFound(text="the cluster has no Prometheus instance\n")
-        if not cloud.admits(request.headers.get("Authorization", "")):
+        if not cloud.allows_query(request.headers.get("Authorization", "")):
             raise web.HTTPUnauthorized(text="the AccessKey may not read the instance\n")
         answer = await client.request(
             request.method, upstream + path, params=request.query, content=await request.read()

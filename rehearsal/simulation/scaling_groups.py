@@ -1,7 +1,7 @@
-"""The simulated scaling groups and their autoscaler: they turn the node pools of the account into kwok nodes.
+"""Simulated scaling groups and cluster autoscaler: create kwok nodes for the node pools of the account.
 
-A fixed pool has its desired size. An autoscaling pool gains nodes for GPU pods that the scheduler can't place, and
-loses idle nodes, within its limits. ACK's autoscaler does the same in minutes.
+A fixed pool has its desired size. An autoscaling pool adds nodes for GPU pods that do not fit, and deletes idle nodes,
+within its limits. ACK's autoscaler does the same in minutes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from live.verify.cluster_reader import condition
 from rehearsal.alicloud.node_pools import NodePool, node_pools, report_size
 from rehearsal.alicloud.store import CloudStore
 from rehearsal.control_plane.start import NODE_ANNOTATION
-from rehearsal.simulation.cards import COUNT_LABEL, MEMORY_LABEL, asked, nodes_needed, offered
+from rehearsal.simulation.cards import COUNT_LABEL, MEMORY_LABEL, gpu_capacity, nodes_needed, requested_gpus
 from rehearsal.simulation.cluster_copy import ClusterCopy
 
 PROVISION_SECONDS = 3.0
-"""Time from the order of a node until it is in the cluster."""
+"""Time from ordering a node until it joins the cluster."""
 IDLE_SECONDS = 3.0
-"""Time without GPU pods until an autoscaling pool deletes a node."""
+"""Time after which an autoscaling pool deletes a node without GPU pods."""
 
 MODEL_LABEL = "aliyun.accelerator/nvidia_name"
 
 
 class ScalingGroups:
-    """Keeps the GPU nodes of the cluster equal to the node pools of the account."""
+    """Keep the GPU nodes of the cluster in step with the node pools of the account."""
 
     def __init__(self, cluster: ClusterCopy, store: CloudStore, region: str) -> None:
         self._cluster = cluster
@@ -61,21 +61,21 @@ class ScalingGroups:
         orders = self._ordered[pool.id]
         now = time.monotonic()
         known = len(nodes) + len(orders)
-        wanted = pool.desired_size
+        size = pool.desired_size
         if pool.autoscaling:
-            offer = offered(instance_type, pool.labels) if instance_type else {}
-            missing = nodes_needed(self.unplaced(pool), offer)
-            wanted = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
+            capacity = gpu_capacity(instance_type, pool.labels) if instance_type else {}
+            missing = nodes_needed(self.unplaced(pool), capacity)
+            size = min(max(pool.min_size, len(nodes) + missing, known), pool.max_size)
             await asyncio.to_thread(report_size, self._store, pool.id, known)
-        for _ in range(wanted - known):
+        for _ in range(size - known):
             orders.append(now + PROVISION_SECONDS)
         for due in [due for due in orders if due <= now]:
             orders.remove(due)
             await self._create(pool, instance_type)
-        await self._delete_idle(pool, nodes, wanted, now)
+        await self._delete_idle(pool, nodes, size, now)
 
     def unplaced(self, pool: NodePool) -> list[Object]:
-        """Return the pods that wait for a node of the pool, without those that preempt other pods."""
+        """Return the pods that wait for a node of the pool, except pods that preempt other pods."""
         labels = {POOL_LABEL: pool.id, **pool.labels}
         return [
             pod
@@ -87,9 +87,9 @@ class ScalingGroups:
             and not keeping_off([client.V1Taint(**taint) for taint in pool.taints], _tolerations(pod))
         ]
 
-    async def _delete_idle(self, pool: NodePool, nodes: list[Object], wanted: int, now: float) -> None:
-        busy = {pod["spec"].get("nodeName") for pod in self._cluster.pods if asked(pod)}
-        surplus = len(nodes) - (pool.min_size if pool.autoscaling else wanted)
+    async def _delete_idle(self, pool: NodePool, nodes: list[Object], size: int, now: float) -> None:
+        busy = {pod["spec"].get("nodeName") for pod in self._cluster.pods if requested_gpus(pod)}
+        surplus = len(nodes) - (pool.min_size if pool.autoscaling else size)
         for node in nodes:
             name = node["metadata"]["name"]
             if name in busy:
@@ -113,7 +113,7 @@ class ScalingGroups:
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "64"}
         if instance_type:
             capacity |= _general(instance_type)
-            capacity |= {resource: str(amount) for resource, amount in offered(instance_type, pool.labels).items()}
+            capacity |= {resource: str(amount) for resource, amount in gpu_capacity(instance_type, pool.labels).items()}
             labels |= {
                 MODEL_LABEL: instance_type.gpu_model.replace(" ", "-"),
                 MEMORY_LABEL: f"{int(instance_type.gpu_memory_gib * 1024)}MiB",
@@ -135,7 +135,7 @@ def _tolerations(pod: Object) -> list[client.V1Toleration]:
 
 
 def _general(instance_type: InstanceType) -> dict[str, str]:
-    """Return the CPUs and the memory if they are known, without a reserve for the node's own processes."""
+    """Return the CPUs and the memory if known, without a reserve for the node's own processes."""
     cpu = {"cpu": f"{instance_type.vcpus:g}"} if instance_type.vcpus else {}
     return cpu | ({"memory": f"{instance_type.memory_gib:g}Gi"} if instance_type.memory_gib else {})
 
@@ -143,7 +143,7 @@ def _general(instance_type: InstanceType) -> dict[str, str]:
 def kwok_node(
     name: str, labels: dict[str, str], capacity: dict[str, str], taints: Sequence[Mapping[str, str]] = ()
 ) -> Any:
-    """Return a node whose kubelet is simulated by kwok; its name is `<region>.<internal IP>`, as on ACK."""
+    """Return a node for kwok; as on ACK, its name is `<region>.<internal IP>`."""
     addresses = {"InternalIP": name.partition(".")[2], "Hostname": name}
     return {
         "metadata": {

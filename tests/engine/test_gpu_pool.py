@@ -87,7 +87,7 @@ def test_the_pool_is_made_of_all_its_types_and_zones_and_of_no_size(rehearsal: R
     assert pool.inputs["instanceTypes"] == ["ecs.gn6v-c8g1.2xlarge", "ecs.gn6i-c4g1.xlarge"]
     assert pool.inputs["vswitchIds"] == ["vsw-zone-a", "vsw-zone-b"]
     assert pool.inputs["spotStrategy"] == "SpotAsPriceGo"
-    assert NodePool.of(pool).labels["ack.aliyun.com/nvidia-driver-version"] == "550.144.03"
+    assert NodePool.from_resource(pool).labels["ack.aliyun.com/nvidia-driver-version"] == "550.144.03"
     assert "desiredSize" not in pool.inputs
 
 

@@ -24,7 +24,7 @@ from autoscaling.hpa.controller import Limit
 from autoscaling.hpa.replica_count import Pod
 from rehearsal.control_plane.start import start_control_plane
 from rehearsal.layout import CHECKOUT, Layout
-from rehearsal.processes import Processes, sweep
+from rehearsal.processes import Processes, end_stray_processes
 from rehearsal.supervisor import prepare_folders
 from tests.engine import custom_metrics
 from tests.engine.command import wait_until
@@ -48,7 +48,7 @@ FLAGS = (
 def layout(tools: Path) -> Iterator[Layout]:
     """A control plane alone."""
     layout = Layout(CHECKOUT / "build" / "engine" / "control plane")
-    sweep(layout)
+    end_stray_processes(layout)
     prepare_folders(layout)
     with Processes(layout) as processes:
         start_control_plane(layout, tools, processes, FLAGS)

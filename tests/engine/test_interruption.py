@@ -7,10 +7,10 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from rehearsal.cloud import kept_up
+from rehearsal.cloud import running_supervisor
 from rehearsal.layout import Layout
 from rehearsal.leftovers import machine_leftovers
-from rehearsal.processes import strays
+from rehearsal.processes import stray_processes
 from rehearsal.toolchain.build import ensure_tools
 from tests.engine.command import ACKGPU, WITHOUT_LOAD, Command, wait_until
 from tests.engine.conftest import SideBySide, only_load_on_this_machine
@@ -25,7 +25,7 @@ def tools() -> None:
 
 def at_its_start(job: Command, layout: Layout) -> None:
     job.wait_for("== starting the control plane")
-    wait_until(lambda: strays(layout), "the supervisor starts")
+    wait_until(lambda: stray_processes(layout), "the supervisor starts")
 
 
 def while_the_control_plane_starts(job: Command, layout: Layout) -> None:
@@ -60,9 +60,9 @@ def test_what_a_killed_rehearsal_started_ends_with_it(
 def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> None:
     with only_load_on_this_machine(), Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
         job.wait_for("== load:")
-        wait_until(lambda: "hey" in {process.name() for process in strays(checkout)}, "the load runs")
-        running = strays(checkout)
-        supervisor = kept_up(checkout)
+        wait_until(lambda: "hey" in {process.name() for process in stray_processes(checkout)}, "the load runs")
+        running = stray_processes(checkout)
+        supervisor = running_supervisor(checkout)
         assert supervisor in running
         job.process.kill()
         supervisor.kill()
@@ -71,9 +71,9 @@ def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> N
     assert [process for process in running if process.is_running()] == []
 
 
-def test_a_kept_up_cloud_that_was_killed_does_not_stand_in_the_way(checkout: Layout) -> None:
+def test_a_running_supervisor_cloud_that_was_killed_does_not_stand_in_the_way(checkout: Layout) -> None:
     for command, said in (("up", "The rehearsal cloud is up"), ("down", "The rehearsal cloud is down.")):
-        supervisor = kept_up(checkout)
+        supervisor = running_supervisor(checkout)
         assert supervisor is not None
         supervisor.kill()
         with Command([*ACKGPU, command], checkout.checkout) as next_command:

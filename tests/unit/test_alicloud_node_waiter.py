@@ -125,8 +125,8 @@ def test_the_end_of_the_time_is_told_with_what_there_is(api: ApiServer, kubeconf
     with pytest.raises(RehearsalError) as refusal:
         node_waiter(kubeconfig, store, threading.Event(), seconds=0.3)("np1", 2)
     assert str(refusal.value) == (
-        "Node pool np1 had 2 nodes, 1 of them Ready, after 0.3 s, and needs 2: "
-        "see `kubectl get nodes -l alibabacloud.com/nodepool-id=np1`, then run `pulumi` again."
+        "Node pool np1 needs 2 Ready nodes, but after 0.3 s it had 2 nodes, 1 of them Ready. "
+        "Check `kubectl get nodes -l alibabacloud.com/nodepool-id=np1`, then run `pulumi` again."
     )
 
 
@@ -134,7 +134,7 @@ def test_a_cancelled_operation_does_not_wait(api: ApiServer, kubeconfig: Path, s
     api.rounds = [[]]
     cancelled = threading.Event()
     cancelled.set()
-    with pytest.raises(RehearsalError, match="cancelled, and needs at least 1"):
+    with pytest.raises(RehearsalError, match="at least 1 Ready nodes, but when the operation was cancelled it had 0"):
         node_waiter(kubeconfig, store, cancelled)("np2", 1)
     assert len(api.asked) == 1
 
@@ -142,10 +142,10 @@ def test_a_cancelled_operation_does_not_wait(api: ApiServer, kubeconfig: Path, s
 def test_a_cluster_that_does_not_answer_is_named(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     content = kubeconfig.read_text().replace(str(api.server_port), "1")
     kubeconfig.write_text(content)
-    with pytest.raises(RehearsalError, match="the cluster did not answer"):
+    with pytest.raises(RehearsalError, match="the cluster did not respond"):
         node_waiter(kubeconfig, store, threading.Event(), seconds=0.3)("np1", 1)
 
 
 def test_without_a_kubeconfig_there_is_no_cloud(store: CloudStore, tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match="No rehearsal cloud is up"):
+    with pytest.raises(RehearsalError, match="The rehearsal cloud is not running"):
         node_waiter(tmp_path / "none", store, threading.Event(), seconds=5)("np1", 1)

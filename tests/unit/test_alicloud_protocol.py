@@ -70,7 +70,7 @@ def test_check_gives_the_real_providers_verdict(engine: Engine, case: dict[str, 
 @pytest.mark.parametrize("token", ["alicloud:vpc/natGateway:NatGateway", "alicloud:cs/nodePol:NodePol"])
 def test_a_type_that_is_not_simulated_is_refused_in_one_sentence(engine: Engine, token: str) -> None:
     [failure] = engine.check(token, {}).failures
-    assert failure.reason == f"{token} is not simulated by the rehearsal cloud"
+    assert failure.reason == f"the rehearsal cloud does not simulate {token}"
 
 
 def test_equal_inputs_are_no_difference_however_they_are_written(engine: Engine) -> None:
@@ -243,13 +243,13 @@ def test_without_details_every_address_is_empty(engine: Engine) -> None:
 
 
 def test_a_function_that_is_not_simulated_is_named(engine: Engine) -> None:
-    with pytest.raises(grpc.RpcError, match="getZones is not simulated by the rehearsal cloud"):
+    with pytest.raises(grpc.RpcError, match="the rehearsal cloud does not simulate alicloud:index/getZones:getZones"):
         engine.invoke("alicloud:index/getZones:getZones")
 
 
 def test_without_a_cloud_the_way_to_start_one_is_told_at_once(engine: Engine, layout: Layout) -> None:
     layout.store.unlink()
-    with pytest.raises(grpc.RpcError, match=r"No rehearsal cloud is up: start one with `./ackgpu up`\."):
+    with pytest.raises(grpc.RpcError, match=r"The rehearsal cloud is not running\. Start it with `./ackgpu up`\."):
         engine.configure()
 
 

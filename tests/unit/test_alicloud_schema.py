@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replaced_by
+from rehearsal.alicloud.schema import UNKNOWN, check, normalized, replacement_properties
 
 NODE_POOL = "alicloud:cs/nodePool:NodePool"
 PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
@@ -82,5 +82,5 @@ def test_inputs_that_mean_the_same_take_one_form() -> None:
 
 
 def test_only_what_the_schema_says_needs_a_new_resource() -> None:
-    assert replaced_by(NODE_POOL, ["clusterId", "desiredSize", "nodePoolName"]) == ["clusterId"]
-    assert replaced_by(PROMETHEUS, ["clusterType", "grafanaInstanceId"]) == ["clusterType"]
+    assert replacement_properties(NODE_POOL, ["clusterId", "desiredSize", "nodePoolName"]) == ["clusterId"]
+    assert replacement_properties(PROMETHEUS, ["clusterType", "grafanaInstanceId"]) == ["clusterType"]

@@ -28,7 +28,7 @@ def pool(**changes: Any) -> CloudResource:
 
 def test_a_cloud_that_is_not_running_is_named_with_the_way_to_start_it(tmp_path: Path) -> None:
     store = CloudStore(tmp_path / "none" / "cloud.json")
-    sentence = "No rehearsal cloud is up: start one with `./ackgpu up`."
+    sentence = "The rehearsal cloud is not running. Start it with `./ackgpu up`."
     with pytest.raises(RehearsalError) as reading:
         store.read()
     with pytest.raises(RehearsalError) as writing, store.transaction():
@@ -63,7 +63,7 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(store: CloudStore) -> Non
 def test_an_injected_failure_is_used_as_often_as_it_was_injected(store: CloudStore) -> None:
     fail_creations(store, NODE_POOL, "Throttling", times=2)
     with store.transaction() as cloud:
-        taken = [cloud.take_failure(NODE_POOL) for _ in range(3)]
+        taken = [cloud.pop_failure(NODE_POOL) for _ in range(3)]
     reason = "Throttling: the request was denied due to request throttling"
     assert taken == [reason, reason, None]
     assert store.read().failures == {NODE_POOL: []}
@@ -71,9 +71,9 @@ def test_an_injected_failure_is_used_as_often_as_it_was_injected(store: CloudSto
 
 def test_an_autoscaling_pool_starts_with_its_minimum_and_a_fixed_one_has_its_size() -> None:
     scaling = {"enable": True, "minSize": 1, "maxSize": 4}
-    assert NodePool.of(pool(scalingConfig=scaling, desiredSize="3")).first_nodes == 1
-    assert NodePool.of(pool(desiredSize="3")).first_nodes == 3
-    assert NodePool.of(pool(scalingConfig={**scaling, "enable": False}, desiredSize="2")).first_nodes == 2
+    assert NodePool.from_resource(pool(scalingConfig=scaling, desiredSize="3")).initial_nodes == 1
+    assert NodePool.from_resource(pool(desiredSize="3")).initial_nodes == 3
+    assert NodePool.from_resource(pool(scalingConfig={**scaling, "enable": False}, desiredSize="2")).initial_nodes == 2
 
 
 def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
 from autoscaling.ack.instance_types import InstanceType, find_instance_type
-from rehearsal.simulation.cards import asked, nodes_needed, offered, pods_on_cards
+from rehearsal.simulation.cards import gpu_capacity, nodes_needed, pods_on_cards, requested_gpus
 
 
 def instance_type(name: str) -> InstanceType:
@@ -57,7 +57,7 @@ def node(**capacity: str) -> dict[str, Any]:
 )
 def test_a_node_offers_the_resources_of_its_mode_alone(mode: CardModeName, resources: dict[str, int]) -> None:
     labels = {SCHEDULE_LABEL: CARD_MODES[mode].schedule}
-    assert offered(instance_type("ecs.gn6v-c8g1.4xlarge"), labels) == resources
+    assert gpu_capacity(instance_type("ecs.gn6v-c8g1.4xlarge"), labels) == resources
 
 
 def test_whole_cards_have_one_pod_each_and_a_pod_may_have_several() -> None:
@@ -88,4 +88,4 @@ def test_nodes_are_ordered_for_what_is_scarcest() -> None:
 
 def test_a_pod_may_write_its_gpus_as_any_quantity() -> None:
     pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}, {}]}}
-    assert asked(pod) == {"nvidia.com/gpu": 1000}
+    assert requested_gpus(pod) == {"nvidia.com/gpu": 1000}

@@ -206,9 +206,9 @@ def test_the_checks_ask_prometheus_with_the_adapters_credentials_and_tell_a_refu
 def test_an_instance_of_v2_admits_its_access_key_alone(tmp_path: Path) -> None:
     store = CloudStore(tmp_path / "cloud.json")
     store.create("c1", "cn-hangzhou", "1.36")
-    assert store.read().admits("")
+    assert store.read().allows_query("")
     require_access_key(store, "LTAI1", SECRET)
-    assert [store.read().admits(header) for header in (HEADER, "", "Basic TFRBSTE6eA==")] == [True, False, False]
+    assert [store.read().allows_query(header) for header in (HEADER, "", "Basic TFRBSTE6eA==")] == [True, False, False]
     assert SECRET not in (tmp_path / "cloud.json").read_text()
     require_no_credentials(store)
-    assert store.read().admits("")
+    assert store.read().allows_query("")

@@ -20,12 +20,12 @@ from pulumi import automation
 
 from rehearsal import leftovers
 from rehearsal.automation import operation
-from rehearsal.cloud import kept_up, take_down
+from rehearsal.cloud import running_supervisor, stop_cloud
 from rehearsal.control_plane.kubeconfigs import certificate_user
 from rehearsal.control_plane.start import start_control_plane
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import CHECKOUT, Layout
-from rehearsal.processes import TAG, require_free_ports, strays, sweep
+from rehearsal.processes import TAG, end_stray_processes, require_free_ports, stray_processes
 from rehearsal.stack_file import rehearsed_settings
 
 
@@ -45,7 +45,9 @@ def test_a_taken_port_is_named_with_what_to_do() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(RehearsalError, match=rf"Port {port} on 127\.0\.0\.1, which etcd needs, .* end the program"):
+        with pytest.raises(
+            RehearsalError, match=rf"Port {port} on 127\.0\.0\.1 for etcd is not available .* Stop the program"
+        ):
             require_free_ports("127.0.0.1", {"etcd": port})
     require_free_ports("127.0.0.1", {"etcd": port})
 
@@ -59,9 +61,9 @@ def test_what_a_killed_rehearsal_left_is_ended_and_nothing_else(tmp_path: Path) 
         assert child.stdout and child.stdout.readline() == b"up\n"
         children.append(child)
     try:
-        assert [process.pid for process in strays(mine)] == [children[0].pid]
-        sweep(mine)
-        assert strays(mine) == []
+        assert [process.pid for process in stray_processes(mine)] == [children[0].pid]
+        end_stray_processes(mine)
+        assert stray_processes(mine) == []
         assert children[1].poll() is None
     finally:
         for child in children:
@@ -78,10 +80,10 @@ def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout and process.stdout.readline() == b"up\n"
         mine.pid_file.write_text(str(process.pid))
-        assert kept_up(mine) is None, "the number went to another checkout's process"
+        assert running_supervisor(mine) is None, "the number went to another checkout's process"
         other.cloud.mkdir(parents=True)
         other.pid_file.write_text(str(process.pid))
-        supervisor = kept_up(other)
+        supervisor = running_supervisor(other)
         assert supervisor is not None and supervisor.pid == process.pid
         process.communicate(b"\n")
 
@@ -89,7 +91,7 @@ def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
 def test_a_process_that_ends_while_it_is_looked_at_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         process = psutil.Process(child.pid)
-    monkeypatch.setattr(leftovers, "strays", lambda layout: [process])
+    monkeypatch.setattr(leftovers, "stray_processes", lambda layout: [process])
     assert leftovers.machine_leftovers(Layout(tmp_path)) == []
 
 
@@ -97,9 +99,9 @@ def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     layout.cloud.mkdir(parents=True)
     layout.kubeconfig.write_text("a key")
-    assert take_down(layout)
+    assert stop_cloud(layout)
     assert not layout.cloud.exists()
-    assert not take_down(layout), "there is none"
+    assert not stop_cloud(layout), "there is none"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str |
     with pytest.raises(RehearsalError) as raised:
         rehearsed_settings(tmp_path)
     heading, first, *_ = str(raised.value).splitlines()
-    assert heading == "Pulumi.rehearsal.yaml can't be used:"
+    assert heading == "Pulumi.rehearsal.yaml is not valid:"
     assert sentence in str(raised.value)
     assert first.startswith("Pulumi.rehearsal.yaml:")
 
