@@ -132,7 +132,7 @@ async def _simulate(layout: Layout, tools: Path, processes: Processes, store: Cl
         stopped = asyncio.create_task(ended.wait())
         layout.ready_file.touch()
         done, pending = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
-        # Another start may follow at once: it must not take this process for a running cloud.
+        # Let the next start proceed; it waits until this process has ended.
         layout.pid_file.unlink(missing_ok=True)
         for task in pending:
             task.cancel()

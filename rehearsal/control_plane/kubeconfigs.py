@@ -22,7 +22,7 @@ ADMINISTRATORS = "system:masters"
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that at no time anyone but its owner can read."""
+    """Write a file with mode 0600 from the start."""
     path.touch(mode=0o600)
     path.write_bytes(content)
 

@@ -53,7 +53,7 @@ class AdapterAgent:
         self._processes = processes
         self._running: _DesiredProcess | None = None
         self._not_before = 0.0
-        # The process has a self-signed certificate; the APIService does not verify it either, as at the vendor.
+        # The process has a self-signed certificate. As at the vendor, the APIService does not verify it.
         self._probe = httpx.AsyncClient(verify=False, trust_env=False, timeout=2)
 
     async def reconcile(self) -> None:

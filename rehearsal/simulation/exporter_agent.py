@@ -1,7 +1,7 @@
 """The simulated agent of Managed Prometheus, which installs the GPU exporter as a DaemonSet on the GPU nodes.
 
 The real controller and scheduler place its pods. As on ACK, the DaemonSet does not tolerate a pool's taints but keeps
-tolerations that were added by hand, and the namespace remains after an uninstallation.
+tolerations that were added by hand, and the namespace remains after removal.
 """
 
 from __future__ import annotations
