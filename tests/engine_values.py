@@ -1,4 +1,4 @@
-"""What the engine makes of values in a stack's file; `tests/engine` holds it against the real one."""
+"""Values in a settings file and their form in the program; `tests/engine` compares them with the real engine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INSIDE: dict[str, Any] = {
     "{1: a, true: b, null: c, yes: d}": {"1": "a", "true": "b", "<nil>": "c", "yes": "d"},
     "[1, ~, [x]]": [1, None, ["x"]],
 }
-"""As it is written inside a map, and the value that reaches the program."""
+"""YAML of a value inside a map, and the value that the program receives."""
 
 AT_TOP: dict[str, str] = {
     "3": "3",
@@ -59,20 +59,20 @@ AT_TOP: dict[str, str] = {
     "[]": "[]",
     "{}": "{}",
 }
-"""As it is written as the value of a key of `config`, and the text that reaches the program."""
+"""YAML of a top-level value of `config`, and the text that the program receives."""
 
 
 def stack_file() -> str:
-    """A stack's file with all of them."""
-    inside = "\n".join(f"    inside{index}: {written}" for index, written in enumerate(INSIDE))
-    at_top = "\n".join(f"  ackgpu:top{index}: {written}" for index, written in enumerate(AT_TOP))
+    """Return a settings file with all values."""
+    inside = "\n".join(f"    inside{index}: {text}" for index, text in enumerate(INSIDE))
+    at_top = "\n".join(f"  ackgpu:top{index}: {text}" for index, text in enumerate(AT_TOP))
     return (
         f"config:\n  ackgpu:inside:\n{inside}\n{at_top}\n  short: x\n  ackgpu:config:long: y\n  other:key: {{a: 1}}\n"
     )
 
 
-def as_the_program_gets_them() -> dict[str, Any]:
-    """Key to text; for the map, to its value."""
+def values_in_program() -> dict[str, Any]:
+    """Return the value that the program receives for each key: text, or the parsed map."""
     return {
         "ackgpu:inside": {f"inside{index}": value for index, value in enumerate(INSIDE.values())},
         **{f"ackgpu:top{index}": text for index, text in enumerate(AT_TOP.values())},

@@ -1,4 +1,4 @@
-"""What tests do to the account of a rehearsal cloud behind the program's back."""
+"""Changes to the simulated account outside the program."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _FAILURES = {
 
 
 def fail_creations(store: CloudStore, token: str, code: str, times: int = 1) -> None:
-    """Let the next `times` creations of a type fail with the vendor's error code."""
+    """Make the next `times` creations of a type fail with an error code of the vendor."""
     with store.transaction() as cloud:
         cloud.failures[token] = [f"{code}: {_FAILURES[code]}"] * times
 
 
 def require_access_key(store: CloudStore, access_key_id: str, access_key_secret: str) -> None:
-    """Make the Prometheus instance one of V2 that only this AccessKey may read."""
+    """Turn the Prometheus instance into a V2 instance that requires this AccessKey."""
     pair = base64.b64encode(f"{access_key_id}:{access_key_secret}".encode()).decode()
     with store.transaction() as cloud:
         cloud.prometheus_access = hashlib.sha256(f"Basic {pair}".encode()).hexdigest()
 
 
 def require_no_credentials(store: CloudStore) -> None:
-    """Make the Prometheus instance one of V1 without a token."""
+    """Turn the Prometheus instance into a V1 instance without credentials."""
     with store.transaction() as cloud:
         cloud.prometheus_access = None
 
@@ -38,13 +38,13 @@ def add_network(store: CloudStore, cidr: str, vswitches: Mapping[str, tuple[str,
     """Add a VPC that no program created.
 
     Args:
-        store: of the account.
-        cidr: of the VPC.
-        vswitches: id of each vSwitch to its zone and CIDR.
+        store: state of the account.
+        cidr: CIDR block of the VPC.
+        vswitches: zone and CIDR block of each vSwitch, by id.
     """
     vpc_id = new_id("vpc")
     with store.transaction() as cloud:
         cloud.resources[vpc_id] = CloudResource(type=NETWORK, inputs={"cidrBlock": cidr}, outputs={})
-        for vswitch_id, (zone, inner) in vswitches.items():
-            inputs = {"vpcId": vpc_id, "zoneId": zone, "cidrBlock": inner}
+        for vswitch_id, (zone, block) in vswitches.items():
+            inputs = {"vpcId": vpc_id, "zoneId": zone, "cidrBlock": block}
             cloud.resources[vswitch_id] = CloudResource(type=SWITCH, inputs=inputs, outputs={})

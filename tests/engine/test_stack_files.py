@@ -84,7 +84,7 @@ def test_values_come_to_a_program_as_to_the_check(rehearsal: Rehearsal, tmp_path
         stack.preview(color="never")
     finally:
         stack.workspace.remove_stack("values")
-    expected = engine_values.as_the_program_gets_them()
+    expected = engine_values.values_in_program()
     assert json.loads(seen.pop("ackgpu:inside")) == expected.pop("ackgpu:inside")
     assert seen == expected
 

@@ -1,4 +1,4 @@
-"""The engine's side of the plugin's protocol, for tests of the simulated vendor."""
+"""A client of the provider plugin that sends the engine's requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDRESS = "http://127.64.0.1:9090/api/v1/prometheus/token/1/c/cn-beijing"
 
 
 class Engine:
-    """The requests of the engine, to the plugin behind a channel."""
+    """Send the engine's requests to the plugin."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -42,7 +42,7 @@ class Engine:
     def _wait(self, pool_id: str, count: int | None) -> None:
         self.waits.append((pool_id, count))
         if self.nodes_missing:
-            raise RehearsalError("the nodes did not come")
+            raise RehearsalError("the nodes are not Ready")
 
     def _cancel(self) -> None:
         self.cancelled = True
@@ -63,14 +63,14 @@ class Engine:
         old: dict[str, Any],
         new: dict[str, Any],
         *,
-        told: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
         ignore: str = "",
     ) -> Any:
-        """`told` is the state as the last read left it, where it is another than the inputs."""
+        """Send a diff; `state` is the state after the last read, if it differs from the old inputs."""
         request = provider_pb2.DiffRequest(
             urn=urn(token),
             old_inputs=struct(old),
-            olds=struct(told or old),
+            olds=struct(state or old),
             news=struct(new),
             ignoreChanges=[ignore] if ignore else [],
         )
@@ -126,6 +126,6 @@ def values(message: struct_pb2.Struct) -> dict[str, Any]:
 
 
 def sdk_keys(output_type: Any) -> set[str]:
-    """The fields that the SDK's class asks for, as the provider writes them."""
+    """Return the names of an SDK output's fields, in the provider's spelling."""
     getters: list[Any] = [value.fget for value in vars(output_type).values() if isinstance(value, property)]
     return {getattr(getter, "_pulumi_name", getter.__name__) for getter in getters}

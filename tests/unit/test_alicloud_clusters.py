@@ -1,4 +1,4 @@
-"""A cluster from nothing at the simulated vendor: networks, the cluster, its credentials, and their deletion."""
+"""Networks, clusters and credentials of the simulated vendor API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SWITCHES, NETWORKS = "alicloud:vpc/getSwitches:getSwitches", "alicloud:vpc/getNe
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """Of an account without a cluster."""
+    """The layout of an account without a cluster."""
     layout = Layout(tmp_path)
     layout.control_plane.mkdir(parents=True)
     trustme.CA().cert_pem.write_to_path(layout.control_plane / "ca.crt")
@@ -47,21 +47,21 @@ def engine(layout: Layout) -> Iterator[Engine]:
         yield engine
 
 
-def network(engine: Engine) -> tuple[str, list[str], list[str]]:
-    """A VPC, and vSwitches for nodes and for pods in two zones."""
+def create_network(engine: Engine) -> tuple[str, list[str], list[str]]:
+    """Create a VPC, and vSwitches for nodes and pods in two zones."""
     vpc, _ = engine.create(NETWORK, {"vpcName": "v", "cidrBlock": "10.0.0.0/16"})
     blocks = ("10.0.0.0/20", "10.0.16.0/20"), ("10.0.64.0/18", "10.0.128.0/18")
     nodes, pods = (
         [
             engine.create(SWITCH, {"vpcId": vpc, "zoneId": zone, "cidrBlock": block})[0]
-            for zone, block in zip(ZONES, of_kind, strict=True)
+            for zone, block in zip(ZONES, zone_blocks, strict=True)
         ]
-        for of_kind in blocks
+        for zone_blocks in blocks
     )
     return vpc, nodes, pods
 
 
-def inputs_of(nodes: list[str], pods: list[str], **changes: Any) -> dict[str, Any]:
+def cluster_inputs(nodes: list[str], pods: list[str], **changes: Any) -> dict[str, Any]:
     return {
         "name": "gpus",
         "clusterSpec": "ack.pro.small",
@@ -74,18 +74,18 @@ def inputs_of(nodes: list[str], pods: list[str], **changes: Any) -> dict[str, An
     }
 
 
-def cluster(engine: Engine, **changes: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """A cluster in a network of its own: its id, its inputs and its state."""
-    _, nodes, pods = network(engine)
-    inputs = inputs_of(nodes, pods, **changes)
+def create_cluster(engine: Engine, **changes: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Create a network and a cluster; return the cluster's id, inputs and state."""
+    _, nodes, pods = create_network(engine)
+    inputs = cluster_inputs(nodes, pods, **changes)
     identity, state = engine.create(CLUSTER, inputs)
     return identity, inputs, state
 
 
-def refused(engine: Engine, token: str, inputs: dict[str, Any]) -> str:
-    with pytest.raises(grpc.RpcError) as refusal:
+def refusal(engine: Engine, token: str, inputs: dict[str, Any]) -> str:
+    with pytest.raises(grpc.RpcError) as raised:
         engine.create(token, inputs)
-    return str(refusal.value)
+    return str(raised.value)
 
 
 def test_an_empty_account_has_no_cluster_and_no_credential(engine: Engine) -> None:
@@ -95,11 +95,13 @@ def test_an_empty_account_has_no_cluster_and_no_credential(engine: Engine) -> No
         engine.invoke(CREDENTIAL, clusterId="c1")
 
 
-def test_a_created_cluster_is_told_as_an_adopted_one_is(engine: Engine, layout: Layout) -> None:
-    identity, inputs, state = cluster(engine)
+def test_queries_report_a_created_cluster_like_an_existing_cluster(engine: Engine, layout: Layout) -> None:
+    identity, inputs, state = create_cluster(engine)
     [found] = engine.invoke("alicloud:cs/getClusters:getClusters", ids=[identity])["clusters"]
-    told = {name: found[name] for name in ("clusterName", "state", "regionId", "vpcId", "vswitchIds", "currentVersion")}
-    assert told == {
+    reported = {
+        name: found[name] for name in ("clusterName", "state", "regionId", "vpcId", "vswitchIds", "currentVersion")
+    }
+    assert reported == {
         "clusterName": "gpus",
         "state": "running",
         "regionId": REGION,
@@ -116,8 +118,8 @@ def test_a_created_cluster_is_told_as_an_adopted_one_is(engine: Engine, layout: 
     assert engine.invoke(CREDENTIAL, clusterId=identity)["kubeConfig"] == layout.kubeconfig.read_text()
 
 
-def test_the_administrators_key_is_in_the_state_unless_it_is_kept_out(engine: Engine, layout: Layout) -> None:
-    identity, inputs, state = cluster(engine)
+def test_the_administrators_key_can_be_kept_out_of_the_state(engine: Engine, layout: Layout) -> None:
+    identity, inputs, state = create_cluster(engine)
     assert state["certificateAuthorities"] == []
     engine.delete(CLUSTER, identity)
     key = yaml.safe_load(layout.kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
@@ -125,8 +127,8 @@ def test_the_administrators_key_is_in_the_state_unless_it_is_kept_out(engine: En
     assert state["certificateAuthorities"][0]["clientKey"] == key
 
 
-def test_a_preview_knows_the_version_that_is_asked_for(engine: Engine) -> None:
-    inputs = inputs_of(["vsw-1"], ["vsw-2"], version="1.35.2-aliyun.1")
+def test_a_preview_shows_the_requested_version(engine: Engine) -> None:
+    inputs = cluster_inputs(["vsw-1"], ["vsw-2"], version="1.35.2-aliyun.1")
     _, state = engine.create(CLUSTER, inputs, preview=True)
     assert state["version"] == "1.35.2-aliyun.1"
     assert engine.store.read().cluster is None
@@ -135,27 +137,27 @@ def test_a_preview_knows_the_version_that_is_asked_for(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        # As the real servers were seen to: pulumi-alicloud's issue 1027.
+        # The real API refuses a cluster without pod vSwitches.
         ({"podVswitchIds": []}, "InvalidPodVswitchIds"),
         ({"serviceCidr": "10.0.240.0/20"}, "InvalidServiceCidr: 10.0.240.0/20 overlaps with the VPC's 10.0.0.0/16"),
         ({"vswitchIds": ["vsw-gone"]}, "InvalidVSwitchId.NotFound: the vSwitch vsw-gone does not exist"),
     ],
     ids=["no vSwitch for pods", "overlap", "no such vSwitch"],
 )
-def test_a_cluster_whose_network_does_not_fit_is_refused(engine: Engine, changes: dict[str, Any], reason: str) -> None:
-    _, nodes, pods = network(engine)
-    assert reason in refused(engine, CLUSTER, inputs_of(nodes, pods, **changes))
+def test_a_cluster_with_an_invalid_network_is_refused(engine: Engine, changes: dict[str, Any], reason: str) -> None:
+    _, nodes, pods = create_network(engine)
+    assert reason in refusal(engine, CLUSTER, cluster_inputs(nodes, pods, **changes))
     assert engine.store.read().cluster is None
 
 
-def test_pods_need_nodes_in_their_zone(engine: Engine) -> None:
-    _, nodes, pods = network(engine)
-    assert "the nodes have no vSwitch in zone cn-beijing-k" in refused(engine, CLUSTER, inputs_of(nodes[:1], pods))
+def test_a_zone_with_pod_vswitches_needs_node_vswitches(engine: Engine) -> None:
+    _, nodes, pods = create_network(engine)
+    assert "the nodes have no vSwitch in zone cn-beijing-k" in refusal(engine, CLUSTER, cluster_inputs(nodes[:1], pods))
 
 
-def test_there_is_one_control_plane(engine: Engine) -> None:
-    identity, inputs, _ = cluster(engine)
-    assert f"and {identity} exists" in refused(engine, CLUSTER, inputs)
+def test_a_second_cluster_is_refused(engine: Engine) -> None:
+    identity, inputs, _ = create_cluster(engine)
+    assert f"and {identity} exists" in refusal(engine, CLUSTER, inputs)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +171,14 @@ def test_there_is_one_control_plane(engine: Engine) -> None:
     ],
     ids=str,
 )
-def test_a_vswitch_that_does_not_fit_is_refused(engine: Engine, changes: dict[str, Any], reason: str) -> None:
-    vpc, *_ = network(engine)
-    given = {"vpcId": vpc, "zoneId": ZONES[0], "cidrBlock": "10.0.48.0/20", **changes}
-    assert reason in refused(engine, SWITCH, given)
+def test_an_invalid_vswitch_is_refused(engine: Engine, changes: dict[str, Any], reason: str) -> None:
+    vpc, *_ = create_network(engine)
+    inputs = {"vpcId": vpc, "zoneId": ZONES[0], "cidrBlock": "10.0.48.0/20", **changes}
+    assert reason in refusal(engine, SWITCH, inputs)
 
 
-def test_a_protected_cluster_is_not_deleted_until_it_is_unprotected(engine: Engine) -> None:
-    identity, inputs, state = cluster(engine, deletionProtection=True)
+def test_deletion_protection_must_be_off_to_delete_a_cluster(engine: Engine) -> None:
+    identity, inputs, state = create_cluster(engine, deletionProtection=True)
     with pytest.raises(grpc.RpcError, match="ErrorDeletionProtection"):
         engine.delete(CLUSTER, identity)
     assert engine.read(CLUSTER, identity).id == identity
@@ -185,8 +187,8 @@ def test_a_protected_cluster_is_not_deleted_until_it_is_unprotected(engine: Engi
     assert engine.read(CLUSTER, identity).id == ""
 
 
-def test_a_network_goes_only_when_nothing_is_in_it(engine: Engine) -> None:
-    identity, inputs, state = cluster(engine)
+def test_only_an_unused_network_can_be_deleted(engine: Engine) -> None:
+    identity, inputs, state = create_cluster(engine)
     [node_vswitch, *_], [pod_vswitch, *_], vpc = inputs["vswitchIds"], inputs["podVswitchIds"], state["vpcId"]
     for vswitch in (node_vswitch, pod_vswitch):
         with pytest.raises(grpc.RpcError, match=f"DependencyViolation: the vSwitch {vswitch} is used by"):
@@ -200,53 +202,53 @@ def test_a_network_goes_only_when_nothing_is_in_it(engine: Engine) -> None:
     assert engine.store.read().resources == {}
 
 
-def test_a_vswitch_with_nodes_in_it_stays(engine: Engine) -> None:
-    identity, *_ = cluster(engine)
+def test_a_vswitch_of_a_node_pool_cannot_be_deleted(engine: Engine) -> None:
+    identity, *_ = create_cluster(engine)
     pool = {"clusterId": identity, "nodePoolName": "cpu", "instanceTypes": ["ecs.g7.xlarge"], "desiredSize": "2"}
-    extra, _ = engine.create(SWITCH, {"vpcId": network_of(engine), "zoneId": ZONES[0], "cidrBlock": "10.0.48.0/20"})
+    extra, _ = engine.create(SWITCH, {"vpcId": vpc_id(engine), "zoneId": ZONES[0], "cidrBlock": "10.0.48.0/20"})
     engine.create(NODE_POOL, {**pool, "vswitchIds": [extra]})
     with pytest.raises(grpc.RpcError, match="is used by a NodePool"):
         engine.delete(SWITCH, extra)
 
 
-def network_of(engine: Engine) -> str:
+def vpc_id(engine: Engine) -> str:
     [vpc] = engine.invoke(NETWORKS)["ids"]
     return str(vpc)
 
 
-def test_what_the_vendor_has_of_a_cluster_goes_with_it(engine: Engine) -> None:
-    identity, _, _ = cluster(engine)
+def test_deleting_a_cluster_deletes_its_cloud_resources(engine: Engine) -> None:
+    identity, _, _ = create_cluster(engine)
     engine.create(
         NODE_POOL,
         {"clusterId": identity, "nodePoolName": "cpu", "instanceTypes": ["ecs.g7.xlarge"], "desiredSize": "1"},
     )
     engine.create(PROMETHEUS, {**INSTANCE, "clusterId": identity})
     engine.delete(CLUSTER, identity)
-    assert {one.type for one in engine.store.read().resources.values()} == {NETWORK, SWITCH}
+    assert {resource.type for resource in engine.store.read().resources.values()} == {NETWORK, SWITCH}
 
 
-def test_a_refresh_sees_a_new_version_and_a_second_update_keeps_it(engine: Engine) -> None:
-    identity, inputs, state = cluster(engine)
+def test_an_update_without_a_version_keeps_the_current_version(engine: Engine) -> None:
+    identity, inputs, state = create_cluster(engine)
     newer = engine.update(CLUSTER, identity, state, {**inputs, "version": "1.37.1-aliyun.1"})
     assert newer["version"] == values(engine.read(CLUSTER, identity).properties)["version"] == "1.37.1-aliyun.1"
     assert engine.update(CLUSTER, identity, newer, inputs)["version"] == "1.37.1-aliyun.1"
 
 
-def test_networks_and_vswitches_are_told_as_the_sdk_takes_them(engine: Engine) -> None:
-    vpc, nodes, pods = network(engine)
+def test_network_queries_match_the_sdk(engine: Engine) -> None:
+    vpc, nodes, pods = create_network(engine)
     add_network(engine.store, "192.168.0.0/16", {"vsw-theirs": ("cn-beijing-h", "192.168.0.0/20")})
     [found] = engine.invoke(SWITCHES, ids=[nodes[0]])["vswitches"]
     assert found.keys() <= sdk_keys(alicloud.vpc.outputs.GetSwitchesVswitchResult)
     assert (found["vpcId"], found["zoneId"], found["cidrBlock"]) == (vpc, "cn-beijing-h", "10.0.0.0/20")
     assert set(engine.invoke(SWITCHES)["ids"]) == {*nodes, *pods, "vsw-theirs"}
-    [told] = engine.invoke(NETWORKS, ids=[vpc])["vpcs"]
-    assert told.keys() <= sdk_keys(alicloud.vpc.outputs.GetNetworksVpcResult)
-    assert set(told["vswitchIds"]) == {*nodes, *pods}
+    [network] = engine.invoke(NETWORKS, ids=[vpc])["vpcs"]
+    assert network.keys() <= sdk_keys(alicloud.vpc.outputs.GetNetworksVpcResult)
+    assert set(network["vswitchIds"]) == {*nodes, *pods}
     assert len(engine.invoke(NETWORKS)["ids"]) == 2
 
 
-def test_without_a_public_address_the_kubeconfig_leads_into_the_vpc(engine: Engine, layout: Layout) -> None:
-    identity, _, state = cluster(engine, slbInternetEnabled=False)
+def test_without_a_public_endpoint_the_kubeconfig_has_the_private_endpoint(engine: Engine, layout: Layout) -> None:
+    identity, _, state = create_cluster(engine, slbInternetEnabled=False)
     intranet = f"https://{layout.intranet_address}:6443"
     assert (state["connections"][0]["apiServerInternet"], state["connections"][0]["apiServerIntranet"]) == (
         "",
@@ -262,7 +264,7 @@ def certificate(content: str) -> x509.Certificate:
 
 
 def test_each_temporary_credential_is_new_and_ends_at_its_expiration(engine: Engine) -> None:
-    identity, _, _ = cluster(engine)
+    identity, _, _ = create_cluster(engine)
     before = datetime.datetime.now(datetime.UTC)
     first, second = (engine.invoke(CREDENTIAL, clusterId=identity, temporaryDurationMinutes=15) for _ in range(2))
     assert first["kubeConfig"] != second["kubeConfig"]
@@ -273,7 +275,7 @@ def test_each_temporary_credential_is_new_and_ends_at_its_expiration(engine: Eng
     assert earliest <= expiration - datetime.timedelta(minutes=15) <= latest
 
 
-def test_a_revoked_credential_is_of_an_authority_that_is_trusted_no_more(layout: Layout) -> None:
+def test_renewing_the_kubeconfig_revokes_earlier_credentials(layout: Layout) -> None:
     before = layout.kubeconfig.read_text()
 
     def trusted(content: str) -> bool:
@@ -287,13 +289,13 @@ def test_a_revoked_credential_is_of_an_authority_that_is_trusted_no_more(layout:
     temporary = temporary_kubeconfig(layout, datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=15))
     assert trusted(temporary)
     renew_kubeconfig(layout)
-    assert [trusted(one) for one in (before, temporary, layout.kubeconfig.read_text())] == [False, False, True]
+    assert [trusted(content) for content in (before, temporary, layout.kubeconfig.read_text())] == [False, False, True]
     assert layout.kubeconfig.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_credential_leads_to_a_cluster_that_is_gone(engine: Engine, layout: Layout) -> None:
+def test_deleting_a_cluster_revokes_its_credentials(engine: Engine, layout: Layout) -> None:
     before = layout.kubeconfig.read_text()
-    identity, _, _ = cluster(engine)
+    identity, _, _ = create_cluster(engine)
     engine.delete(CLUSTER, identity)
     assert layout.kubeconfig.read_text() != before
     with pytest.raises(grpc.RpcError, match="ErrorClusterNotFound"):

@@ -1,4 +1,4 @@
-"""Waiting for a node pool's nodes, against an API server of a few lines."""
+"""Waiting for the nodes of a pool, with a minimal API server."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ READY, STARTING = "True", "False"
 
 
 class ApiServer(ThreadingHTTPServer):
-    """Answers each list of the pool's nodes with the next of `rounds`; the last one stays."""
+    """Answer each query for nodes with the next entry of `rounds`, and repeat the last entry."""
 
     rounds: list[list[str] | int]
-    asked: list[str]
+    queries: list[str]
 
 
 class Handler(BaseHTTPRequestHandler):
     server: ApiServer
 
     def do_GET(self) -> None:
-        self.server.asked += parse_qs(urlsplit(self.path).query)["labelSelector"]
+        self.server.queries += parse_qs(urlsplit(self.path).query)["labelSelector"]
         rounds = self.server.rounds
         answer = rounds.pop(0) if len(rounds) > 1 else rounds[0]
         nodes = [
@@ -49,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def api() -> Iterator[ApiServer]:
     server = ApiServer(("127.0.0.1", 0), Handler)
-    server.asked = []
+    server.queries = []
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -73,7 +73,7 @@ def kubeconfig(api: ApiServer, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> CloudStore:
-    """A cloud with a fixed pool `np1` and an autoscaling one, `np2`."""
+    """A cloud with a fixed pool `np1` and an autoscaling pool `np2`."""
     store = CloudStore(tmp_path / "cloud.json")
     store.create(cluster_id="c1", region="cn-beijing", version="1.36.3-aliyun.1")
     inputs = {"clusterId": "c1", "nodePoolName": "gpu", "instanceTypes": ["ecs.gn7i-c8g1.2xlarge"]}
@@ -86,66 +86,64 @@ def store(tmp_path: Path) -> CloudStore:
     return store
 
 
-def test_it_waits_until_the_wanted_nodes_are_ready(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
+def test_waits_until_all_nodes_are_ready(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     api.rounds = [[], [STARTING], [READY, STARTING], [READY, READY]]
     node_waiter(kubeconfig, store, threading.Event(), seconds=5)("np1", 2)
-    assert api.asked == ["alibabacloud.com/nodepool-id=np1"] * 4
+    assert api.queries == ["alibabacloud.com/nodepool-id=np1"] * 4
 
 
 def test_a_fixed_pool_waits_until_surplus_nodes_are_gone(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     api.rounds = [[READY, READY, READY], [READY, READY], [READY]]
     node_waiter(kubeconfig, store, threading.Event(), seconds=5)("np1", 1)
-    assert len(api.asked) == 3
+    assert len(api.queries) == 3
 
 
-def test_an_autoscaling_pool_may_have_more_than_its_minimum(
+def test_an_autoscaling_pool_can_have_more_than_its_minimum(
     api: ApiServer, kubeconfig: Path, store: CloudStore
 ) -> None:
     api.rounds = [[READY, READY, READY]]
     node_waiter(kubeconfig, store, threading.Event(), seconds=5)("np2", 1)
-    assert len(api.asked) == 1
+    assert len(api.queries) == 1
 
 
-def test_a_deleted_pool_waits_for_nodes_that_are_not_ready_too(
-    api: ApiServer, kubeconfig: Path, store: CloudStore
-) -> None:
+def test_deleting_a_pool_waits_until_all_nodes_are_gone(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     api.rounds = [[STARTING], []]
     node_waiter(kubeconfig, store, threading.Event(), seconds=5)("np1", None)
-    assert len(api.asked) == 2
+    assert len(api.queries) == 2
 
 
-def test_an_api_server_that_fails_is_asked_again(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
+def test_a_failed_query_is_retried(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     api.rounds = [503, [READY]]
     node_waiter(kubeconfig, store, threading.Event(), seconds=5)("np1", 1)
-    assert len(api.asked) == 2
+    assert len(api.queries) == 2
 
 
-def test_the_end_of_the_time_is_told_with_what_there_is(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
+def test_a_timeout_reports_the_current_nodes(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     api.rounds = [[READY, STARTING]]
-    with pytest.raises(RehearsalError) as refusal:
+    with pytest.raises(RehearsalError) as failure:
         node_waiter(kubeconfig, store, threading.Event(), seconds=0.3)("np1", 2)
-    assert str(refusal.value) == (
+    assert str(failure.value) == (
         "Node pool np1 needs 2 Ready nodes, but after 0.3 s it had 2 nodes, 1 of them Ready. "
         "Check `kubectl get nodes -l alibabacloud.com/nodepool-id=np1`, then run `pulumi` again."
     )
 
 
-def test_a_cancelled_operation_does_not_wait(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
+def test_a_cancelled_operation_stops_waiting(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     api.rounds = [[]]
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RehearsalError, match="at least 1 Ready nodes, but when the operation was cancelled it had 0"):
         node_waiter(kubeconfig, store, cancelled)("np2", 1)
-    assert len(api.asked) == 1
+    assert len(api.queries) == 1
 
 
-def test_a_cluster_that_does_not_answer_is_named(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
+def test_an_unreachable_cluster_is_reported(api: ApiServer, kubeconfig: Path, store: CloudStore) -> None:
     content = kubeconfig.read_text().replace(str(api.server_port), "1")
     kubeconfig.write_text(content)
     with pytest.raises(RehearsalError, match="the cluster did not respond"):
         node_waiter(kubeconfig, store, threading.Event(), seconds=0.3)("np1", 1)
 
 
-def test_without_a_kubeconfig_there_is_no_cloud(store: CloudStore, tmp_path: Path) -> None:
+def test_without_a_kubeconfig_the_cloud_is_not_running(store: CloudStore, tmp_path: Path) -> None:
     with pytest.raises(RehearsalError, match="The rehearsal cloud is not running"):
         node_waiter(tmp_path / "none", store, threading.Event(), seconds=5)("np1", 1)

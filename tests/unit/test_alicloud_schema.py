@@ -1,4 +1,4 @@
-"""The simulated provider accepts and refuses what the real one was seen to accept and refuse."""
+"""The simulated provider accepts and refuses the same inputs as the real provider in recorded cases."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PROMETHEUS = "alicloud:arms/prometheus:Prometheus"
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "alicloud_check_cases.json").read_text())["cases"]
 REFUSED = [case for case in CASES if case["failures"]]
-OTHER_WORDS = {
+OTHER_REASONS = {
     "snake_case prop": "Invalid or unknown key",
     "status bogus": 'Value for unconfigurable attribute. Can\'t configure a value for "status"',
 }
-"""Cases that the real provider refuses in other words: by an internal error, or at more length."""
+"""Cases where the real provider words the reason differently: as an internal error, or longer."""
 
 
 def name(case: dict[str, Any]) -> str:
@@ -40,31 +40,31 @@ def real_reason(failure: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_the_verdict_is_the_real_providers(case: dict[str, Any]) -> None:
+def test_inputs_are_refused_as_by_the_real_provider(case: dict[str, Any]) -> None:
     failures = check(case["type"], with_unknowns(case["inputs"]))
     assert len(failures) == len(case["failures"]), failures
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=name)
-def test_the_reason_is_the_real_providers(case: dict[str, Any]) -> None:
+def test_the_reason_matches_the_real_provider(case: dict[str, Any]) -> None:
     reasons = [failure.reason.rstrip(".") for failure in check(case["type"], with_unknowns(case["inputs"]))]
-    expected = OTHER_WORDS.get(case["case"])
+    expected = OTHER_REASONS.get(case["case"])
     assert reasons == ([expected] if expected else [real_reason(failure) for failure in case["failures"]])
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=name)
-def test_the_property_is_the_one_that_the_real_provider_names(case: dict[str, Any]) -> None:
-    named = re.findall(r"Examine values at 'r\.(.*?)'", " ".join(case["failures"]))
+def test_the_refused_property_matches_the_real_provider(case: dict[str, Any]) -> None:
+    expected = re.findall(r"Examine values at 'r\.(.*?)'", " ".join(case["failures"]))
     properties = [failure.property for failure in check(case["type"], with_unknowns(case["inputs"]))]
-    assert properties == named or not named
+    assert properties == expected or not expected
 
 
-def test_a_refused_value_deep_in_the_inputs_is_named_by_its_path() -> None:
+def test_a_nested_value_is_reported_with_its_path() -> None:
     [failure] = check(NODE_POOL, {"clusterId": "c", "nodePoolName": "n", "scalingConfig": {"type": "gpux"}})
     assert failure.property == "scalingConfig.type"
 
 
-def test_inputs_that_mean_the_same_take_one_form() -> None:
+def test_inputs_are_normalized() -> None:
     written = {
         "scalingConfig": [{"enable": True, "minSize": "1", "maxSize": 4.0}],
         "desiredSize": 2.0,
@@ -81,6 +81,6 @@ def test_inputs_that_mean_the_same_take_one_form() -> None:
     }
 
 
-def test_only_what_the_schema_says_needs_a_new_resource() -> None:
+def test_the_schema_decides_which_changes_replace_a_resource() -> None:
     assert replacement_properties(NODE_POOL, ["clusterId", "desiredSize", "nodePoolName"]) == ["clusterId"]
     assert replacement_properties(PROMETHEUS, ["clusterType", "grafanaInstanceId"]) == ["clusterType"]

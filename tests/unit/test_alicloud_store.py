@@ -1,4 +1,4 @@
-"""The state of the simulated cloud: one file for several processes."""
+"""The state of the simulated cloud in a file that several processes share."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def pool(**changes: Any) -> CloudResource:
     return CloudResource(type=NODE_POOL, inputs=inputs, outputs={"nodePoolId": "np1"})
 
 
-def test_a_cloud_that_is_not_running_is_named_with_the_way_to_start_it(tmp_path: Path) -> None:
+def test_without_a_running_cloud_the_error_says_how_to_start_it(tmp_path: Path) -> None:
     store = CloudStore(tmp_path / "none" / "cloud.json")
-    sentence = "The rehearsal cloud is not running. Start it with `./ackgpu up`."
+    message = "The rehearsal cloud is not running. Start it with `./ackgpu up`."
     with pytest.raises(RehearsalError) as reading:
         store.read()
     with pytest.raises(RehearsalError) as writing, store.transaction():
         pass
-    assert (str(reading.value), str(writing.value)) == (sentence, sentence)
+    assert (str(reading.value), str(writing.value)) == (message, message)
 
 
-def test_the_file_is_for_its_owner_only(store: CloudStore, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_file(store: CloudStore, tmp_path: Path) -> None:
     with store.transaction() as cloud:
         cloud.resources["np"] = pool(password="hidden")
     assert (tmp_path / "cloud.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_changes_at_the_same_time_are_all_kept(store: CloudStore) -> None:
+def test_concurrent_changes_are_all_kept(store: CloudStore) -> None:
     def add(number: int) -> None:
         with store.transaction() as cloud:
             cloud.resources[f"np{number}"] = pool()
@@ -52,7 +52,7 @@ def test_changes_at_the_same_time_are_all_kept(store: CloudStore) -> None:
     assert len(store.read().resources) == 40
 
 
-def test_a_change_that_fails_leaves_the_file_as_it_was(store: CloudStore) -> None:
+def test_a_failed_change_leaves_the_file_unchanged(store: CloudStore) -> None:
     before = store.read()
     with pytest.raises(ZeroDivisionError), store.transaction() as cloud:
         cloud.resources["np"] = pool()
@@ -60,23 +60,23 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(store: CloudStore) -> Non
     assert store.read() == before
 
 
-def test_an_injected_failure_is_used_as_often_as_it_was_injected(store: CloudStore) -> None:
+def test_a_failure_can_be_injected_several_times(store: CloudStore) -> None:
     fail_creations(store, NODE_POOL, "Throttling", times=2)
     with store.transaction() as cloud:
-        taken = [cloud.pop_failure(NODE_POOL) for _ in range(3)]
+        reasons = [cloud.pop_failure(NODE_POOL) for _ in range(3)]
     reason = "Throttling: the request was denied due to request throttling"
-    assert taken == [reason, reason, None]
+    assert reasons == [reason, reason, None]
     assert store.read().failures == {NODE_POOL: []}
 
 
-def test_an_autoscaling_pool_starts_with_its_minimum_and_a_fixed_one_has_its_size() -> None:
+def test_the_initial_size_is_the_minimum_or_the_desired_size() -> None:
     scaling = {"enable": True, "minSize": 1, "maxSize": 4}
     assert NodePool.from_resource(pool(scalingConfig=scaling, desiredSize="3")).initial_nodes == 1
     assert NodePool.from_resource(pool(desiredSize="3")).initial_nodes == 3
     assert NodePool.from_resource(pool(scalingConfig={**scaling, "enable": False}, desiredSize="2")).initial_nodes == 2
 
 
-def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:
+def test_a_pool_has_the_labels_and_taints_of_its_nodes(store: CloudStore) -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     with store.transaction() as cloud:
         cloud.resources["c1:np1"] = pool(labels=[{"key": "ack.node.gpu.schedule", "value": "default"}], taints=[taint])
@@ -87,7 +87,7 @@ def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "has"),
+    ("resource", "has_prometheus"),
     [
         (CloudResource(type=PROMETHEUS, inputs={"clusterId": "c1"}, outputs={}), True),
         (CloudResource(type=ADDON, inputs={"clusterId": "c1", "name": "arms-prometheus"}, outputs={}), True),
@@ -95,8 +95,10 @@ def test_a_pool_carries_what_its_nodes_need(store: CloudStore) -> None:
     ],
     ids=["an instance", "the add-on", "another add-on"],
 )
-def test_prometheus_comes_from_an_instance_or_its_addon(store: CloudStore, resource: CloudResource, has: bool) -> None:
+def test_an_instance_or_the_addon_provides_prometheus(
+    store: CloudStore, resource: CloudResource, has_prometheus: bool
+) -> None:
     assert store.read().prometheus() is None
     with store.transaction() as cloud:
-        cloud.resources["one"] = resource
-    assert (store.read().prometheus() is not None) is has
+        cloud.resources["c1"] = resource
+    assert (store.read().prometheus() is not None) is has_prometheus

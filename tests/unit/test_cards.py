@@ -1,4 +1,4 @@
-"""The simulated cards: what nodes offer and pods take in each card mode."""
+"""Simulated GPU cards: GPU resources and the placement of pods in each card mode."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def node(**capacity: str) -> dict[str, Any]:
     }
 
 
-# Two V100 of 16 GiB; the resources of each mode: ACK's page on GPU scheduling labels.
+# A node with two V100 of 16 GiB. The resources are from ACK's page on GPU scheduling labels.
 @pytest.mark.parametrize(
     ("mode", "resources"),
     [
@@ -55,37 +55,37 @@ def node(**capacity: str) -> dict[str, Any]:
         ("core_mem", {"aliyun.com/gpu-mem": 32, "aliyun.com/gpu-core.percentage": 200}),
     ],
 )
-def test_a_node_offers_the_resources_of_its_mode_alone(mode: CardModeName, resources: dict[str, int]) -> None:
+def test_a_node_has_only_the_resources_of_its_card_mode(mode: CardModeName, resources: dict[str, int]) -> None:
     labels = {SCHEDULE_LABEL: CARD_MODES[mode].schedule}
     assert gpu_capacity(instance_type("ecs.gn6v-c8g1.4xlarge"), labels) == resources
 
 
-def test_whole_cards_have_one_pod_each_and_a_pod_may_have_several() -> None:
+def test_a_whole_card_has_at_most_one_pod_and_a_pod_can_have_several_cards() -> None:
     cards = pods_on_cards(node(**{"nvidia.com__gpu": "2"}), [on_gpus("a", 2)])
-    assert [[one["metadata"]["name"] for one in pods] for pods in cards] == [["a"], ["a"]]
+    assert [[pod["metadata"]["name"] for pod in pods] for pods in cards] == [["a"], ["a"]]
     assert pods_on_cards(node(**{"nvidia.com__gpu": "2"}), []) == [[], []]
 
 
-def test_shared_cards_are_filled_one_after_the_other_and_never_beyond_their_memory() -> None:
+def test_pods_fill_shared_cards_in_order_up_to_their_memory() -> None:
     pods = [shared("a", 10), shared("b", 10), shared("c", 6), shared("d", 10)]
     cards = pods_on_cards(node(**{"aliyun.com__gpu-mem": "32"}), pods)
-    assert [[one["metadata"]["name"] for one in each] for each in cards] == [["a", "c"], ["b"]]
+    assert [[pod["metadata"]["name"] for pod in pods] for pods in cards] == [["a", "c"], ["b"]]
 
 
-def test_a_pod_that_does_not_serve_runs_nothing_on_a_card() -> None:
+def test_a_pod_that_is_not_ready_is_not_on_a_card() -> None:
     waiting = pod("a", ready="False", **{"nvidia.com__gpu": "1"})
     assert pods_on_cards(node(**{"nvidia.com__gpu": "2"}), [waiting]) == [[], []]
 
 
-def test_nodes_are_ordered_for_what_is_scarcest() -> None:
+def test_the_scarcest_resource_decides_the_number_of_nodes() -> None:
     demand = {"aliyun.com__gpu-mem": "4", "aliyun.com__gpu-core.percentage": "60"}
     pods = [pod(name, **demand) for name in ("a", "b", "c", "d")]
-    offer = {"aliyun.com/gpu-mem": 16, "aliyun.com/gpu-core.percentage": 100}
-    assert nodes_needed(pods, offer) == 3, "240 percent, where 16 GiB of memory fit one node"
-    assert nodes_needed([on_gpus("a", 1)], offer) == 0, "a node of this mode would not help"
+    capacity = {"aliyun.com/gpu-mem": 16, "aliyun.com/gpu-core.percentage": 100}
+    assert nodes_needed(pods, capacity) == 3, "240 percent of cores need 3 nodes; 16 GiB of memory would fit on 1"
+    assert nodes_needed([on_gpus("a", 1)], capacity) == 0, "a node of this mode has no whole GPUs"
     assert nodes_needed([], {}) == 0
 
 
-def test_a_pod_may_write_its_gpus_as_any_quantity() -> None:
+def test_a_gpu_limit_can_be_any_quantity() -> None:
     pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}, {}]}}
     assert requested_gpus(pod) == {"nvidia.com/gpu": 1000}

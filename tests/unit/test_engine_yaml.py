@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 def test_keys_reach_the_check_as_they_reach_the_program(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_text(engine_values.stack_file())
-    expected = engine_values.as_the_program_gets_them()
+    expected = engine_values.values_in_program()
     config = read_stack_file(path).config
     assert json.loads(config["ackgpu:inside"]) == expected.pop("ackgpu:inside")
     assert json.loads(config.pop("other:key")) == json.loads(expected.pop("other:key"))

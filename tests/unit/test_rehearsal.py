@@ -1,4 +1,4 @@
-"""The parts of the rehearsal that need no cloud."""
+"""Parts of the rehearsal that can be tested without a running cloud."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from rehearsal.processes import TAG, end_stray_processes, require_free_ports, st
 from rehearsal.stack_file import rehearsed_settings
 
 
-def test_two_checkouts_have_addresses_of_their_own_on_loopback() -> None:
+def test_each_checkout_has_its_own_loopback_addresses() -> None:
     first, second = Layout(Path("/a/checkout")), Layout(Path("/another/checkout"))
     assert first.address != second.address
     for address in (first.address, second.address, first.load_balancer_address(0)):
         assert address.startswith("127.")
-    assert first.address == Layout(Path("/a/checkout")).address, "charts get the same values at each run"
+    assert first.address == Layout(Path("/a/checkout")).address, "charts must get the same values in each run"
     balancers = [first.load_balancer_address(index) for index in range(190)]
     balancers += [first.load_balancer_address(index, intranet=True) for index in range(45)]
     assert len({first.address, *balancers}) == 1 + len(balancers)
 
 
-def test_a_taken_port_is_named_with_what_to_do() -> None:
+def test_a_port_in_use_is_reported_with_a_fix() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -52,7 +52,7 @@ def test_a_taken_port_is_named_with_what_to_do() -> None:
     require_free_ports("127.0.0.1", {"etcd": port})
 
 
-def test_what_a_killed_rehearsal_left_is_ended_and_nothing_else(tmp_path: Path) -> None:
+def test_only_stray_processes_of_this_checkout_are_ended(tmp_path: Path) -> None:
     mine, other = Layout(tmp_path / "mine"), Layout(tmp_path / "other")
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
     children = []
@@ -71,7 +71,7 @@ def test_what_a_killed_rehearsal_left_is_ended_and_nothing_else(tmp_path: Path) 
             child.wait()
 
 
-def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
+def test_a_process_of_another_checkout_is_not_the_supervisor(tmp_path: Path) -> None:
     mine, other = Layout(tmp_path / "mine"), Layout(tmp_path / "other")
     mine.cloud.mkdir(parents=True)
     program = [sys.executable, "-c", "print('up', flush=True); input()"]
@@ -80,7 +80,7 @@ def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout and process.stdout.readline() == b"up\n"
         mine.pid_file.write_text(str(process.pid))
-        assert running_supervisor(mine) is None, "the number went to another checkout's process"
+        assert running_supervisor(mine) is None, "the process ID belongs to another checkout"
         other.cloud.mkdir(parents=True)
         other.pid_file.write_text(str(process.pid))
         supervisor = running_supervisor(other)
@@ -88,24 +88,26 @@ def test_only_a_process_of_this_cloud_is_its_supervisor(tmp_path: Path) -> None:
         process.communicate(b"\n")
 
 
-def test_a_process_that_ends_while_it_is_looked_at_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_during_the_check_is_not_a_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         process = psutil.Process(child.pid)
     monkeypatch.setattr(leftovers, "stray_processes", lambda layout: [process])
     assert leftovers.machine_leftovers(Layout(tmp_path)) == []
 
 
-def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
+def test_stopping_removes_the_folder_of_a_killed_cloud(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     layout.cloud.mkdir(parents=True)
     layout.kubeconfig.write_text("a key")
     assert stop_cloud(layout)
     assert not layout.cloud.exists()
-    assert not stop_cloud(layout), "there is none"
+    assert not stop_cloud(layout), "the cloud is already stopped"
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("content", "message"),
     [
         ("config: [", "Pulumi.rehearsal.yaml:1: not valid YAML: "),
         ("", "Pulumi.rehearsal.yaml: config is missing"),
@@ -114,18 +116,18 @@ def test_taking_down_removes_what_a_killed_cloud_left(tmp_path: Path) -> None:
         (None, "Pulumi.rehearsal.yaml: no such file"),
     ],
 )
-def test_a_stack_file_that_cannot_be_used_is_told(tmp_path: Path, content: str | None, sentence: str) -> None:
+def test_an_invalid_settings_file_is_reported(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "Pulumi.rehearsal.yaml").write_text(content)
     with pytest.raises(RehearsalError) as raised:
         rehearsed_settings(tmp_path)
     heading, first, *_ = str(raised.value).splitlines()
     assert heading == "Pulumi.rehearsal.yaml is not valid:"
-    assert sentence in str(raised.value)
+    assert message in str(raised.value)
     assert first.startswith("Pulumi.rehearsal.yaml:")
 
 
-def test_an_interruption_while_modules_are_imported_is_told_in_a_word(tmp_path: Path) -> None:
+def test_an_interruption_during_imports_prints_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "psutil.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
     with subprocess.Popen(
         [sys.executable, "-m", "commands", "rehearse"],
@@ -141,7 +143,7 @@ def test_an_interruption_while_modules_are_imported_is_told_in_a_word(tmp_path: 
     assert (process.returncode, printed.strip()) == (130, "interrupted")
 
 
-def test_what_the_engine_says_over_two_lines_is_told_whole() -> None:
+def test_an_engine_error_of_two_lines_is_reported_in_full() -> None:
     result = automation.CommandResult(stdout="", stderr="error: unmarshal errors:\n  line 4: defined twice\n", code=1)
     with (
         pytest.raises(RehearsalError, match=r"^pulumi up failed: unmarshal errors: line 4: defined twice"),
@@ -151,12 +153,12 @@ def test_what_the_engine_says_over_two_lines_is_told_whole() -> None:
 
 
 @pytest.mark.case("F3")
-def test_the_api_server_comes_to_the_adapter_with_a_certificate_that_is_allowed(tmp_path: Path) -> None:
+def test_the_api_servers_client_certificate_for_the_adapter_is_allowed(tmp_path: Path) -> None:
     class Started(Exception):
         pass
 
-    class OneApiServer:
-        """Notes its flags instead of starting it."""
+    class RecordedApiServer:
+        """Record the flags instead of starting the API server."""
 
         flags: dict[str, str]
 
@@ -165,7 +167,7 @@ def test_the_api_server_comes_to_the_adapter_with_a_certificate_that_is_allowed(
                 self.flags = dict(str(part).removeprefix("--").split("=", 1) for part in command[1:])
                 raise Started
 
-    layout, processes = Layout(tmp_path), OneApiServer()
+    layout, processes = Layout(tmp_path), RecordedApiServer()
     layout.cloud.mkdir(parents=True)
     with pytest.raises(Started):
         start_control_plane(layout, tmp_path, cast(Any, processes))
@@ -176,13 +178,13 @@ def test_the_api_server_comes_to_the_adapter_with_a_certificate_that_is_allowed(
     [name] = client.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     assert name.value in processes.flags["requestheader-allowed-names"].split(",")
     client.verify_directly_issued_by(authority)
-    assert alternative_names(client), "Go refuses a critical extension without content"
+    assert alternative_names(client), "Go refuses an empty critical extension"
 
 
 def test_a_client_certificate_has_an_alternative_name() -> None:
     user = certificate_user(trustme.CA(), "admin")
     certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
-    assert alternative_names(certificate), "Go refuses a critical extension without content"
+    assert alternative_names(certificate), "Go refuses an empty critical extension"
 
 
 def alternative_names(certificate: x509.Certificate) -> list[x509.GeneralName]:

@@ -1,4 +1,4 @@
-"""The simulation: the GPU exporter, its agent, the scaling groups, the service and the adapter."""
+"""The simulated GPU exporter, exporter agent, scaling groups, service and adapter."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def exporter(node: str, *, ready: bool = True) -> dict[str, Any]:
 
 
 def series(*pods: dict[str, Any]) -> dict[str, list[str]]:
-    """The pods of each metric's series; empty for a card's own."""
+    """Return the pod labels of each metric's series; the label is empty for an unused card."""
     nodes = [node("n1"), node("n2")]
     found: list[Metric] = list(GpuCollector(cluster(nodes=nodes, pods=list(pods)), InferenceServers()).collect())
-    return {one.name: [sample.labels.get("PodName", "") for sample in one.samples] for one in found}
+    return {metric.name: [sample.labels.get("PodName", "") for sample in metric.samples] for metric in found}
 
 
-def test_a_node_has_series_only_where_its_exporter_is_ready() -> None:
+def test_a_node_has_series_only_while_its_exporter_is_ready() -> None:
     both = [pod("bert-1", "n1"), pod("bert-2", "n2")]
     assert series(*both, exporter("n1"))["DCGM_CUSTOM_PROCESS_SM_UTIL"] == ["bert-1"]
     assert series(*both, exporter("n1"), exporter("n2", ready=False))["DCGM_FI_DEV_GPU_UTIL"] == ["bert-1"]
     assert not any(pods for name, pods in series(*both).items() if name.startswith("DCGM_"))
 
 
-def test_a_placeholder_has_a_card_and_runs_nothing_on_it() -> None:
+def test_a_placeholder_allocates_a_card_but_has_no_gpu_process() -> None:
     placeholder = pod("gpu-warm-1", "n1", image="registry-cn-hangzhou-vpc.ack.aliyuncs.com/acs/pause:3.9")
     found = series(placeholder, exporter("n1"))
     assert found["DCGM_CUSTOM_PROCESS_SM_UTIL"] == found["DCGM_CUSTOM_PROCESS_MEM_USED"] == []
@@ -79,7 +79,7 @@ def test_a_placeholder_has_a_card_and_runs_nothing_on_it() -> None:
 
 
 class Calls:
-    """A Kubernetes API that notes what it is asked to do."""
+    """A Kubernetes API that records the names of the calls."""
 
     def __init__(self, status: int | None = None) -> None:
         self.made: list[str] = []
@@ -100,7 +100,7 @@ def agent(tmp_path: Any, calls: Calls) -> tuple[ExporterAgent, CloudStore]:
     return ExporterAgent(cluster(core=calls, apps=calls), store), store
 
 
-def test_the_exporter_comes_with_prometheus_and_goes_with_it(tmp_path: Any) -> None:
+def test_the_exporter_is_installed_and_removed_with_prometheus(tmp_path: Any) -> None:
     calls = Calls()
     monitoring, store = agent(tmp_path, calls)
     asyncio.run(monitoring.reconcile())
@@ -116,7 +116,7 @@ def test_the_exporter_comes_with_prometheus_and_goes_with_it(tmp_path: Any) -> N
     assert calls.made[2:] == ["delete_namespaced_daemon_set"]
 
 
-def test_what_the_last_instance_left_is_no_fault(tmp_path: Any) -> None:
+def test_installing_over_leftovers_of_an_earlier_instance_works(tmp_path: Any) -> None:
     calls = Calls(409)
     monitoring, store = agent(tmp_path, calls)
     with store.transaction() as cloud:
@@ -125,34 +125,37 @@ def test_what_the_last_instance_left_is_no_fault(tmp_path: Any) -> None:
     assert calls.made == ["create_namespace", "create_namespaced_daemon_set"]
 
 
-def pending(**spec: Any) -> dict[str, Any]:
-    waits = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
-    return {"metadata": {"name": "p", "namespace": "default"}, "spec": spec, "status": waits}
+def pending_pod(**spec: Any) -> dict[str, Any]:
+    status = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
+    return {"metadata": {"name": "p", "namespace": "default"}, "spec": spec, "status": status}
 
 
 @pytest.mark.parametrize(
-    ("waiting", "comes"),
+    ("pod", "adds_node"),
     [
-        (pending(tolerations=[TOLERATED]), True),
-        (pending(tolerations=[TOLERATED], nodeSelector={POOL_LABEL: "np1"}), True),
-        (pending(tolerations=[TOLERATED], nodeSelector={POOL_LABEL: "np2"}), False),
-        (pending(), False),
-        (pending(tolerations=[TOLERATED], nodeName="n1"), False),
-        ({**pending(tolerations=[TOLERATED]), "status": {**pending()["status"], "nominatedNodeName": "n1"}}, False),
+        (pending_pod(tolerations=[TOLERATED]), True),
+        (pending_pod(tolerations=[TOLERATED], nodeSelector={POOL_LABEL: "np1"}), True),
+        (pending_pod(tolerations=[TOLERATED], nodeSelector={POOL_LABEL: "np2"}), False),
+        (pending_pod(), False),
+        (pending_pod(tolerations=[TOLERATED], nodeName="n1"), False),
+        (
+            {**pending_pod(tolerations=[TOLERATED]), "status": {**pending_pod()["status"], "nominatedNodeName": "n1"}},
+            False,
+        ),
     ],
-    ids=["tolerates", "of the pool", "of another pool", "does not tolerate", "has a node", "pushes another out"],
+    ids=["tolerates", "of the pool", "of another pool", "does not tolerate", "has a node", "preempts another"],
 )
-def test_a_node_comes_for_a_pod_that_would_fit_on_it(waiting: dict[str, Any], comes: bool) -> None:
+def test_a_pool_adds_nodes_only_for_pods_that_would_fit(pod: dict[str, Any], adds_node: bool) -> None:
     pool = NodePool(
         id="np1", name="gpu", instance_types=["ecs.gn6v-c8g1.2xlarge"], labels={}, taints=[TAINT],
         autoscaling=True, min_size=0, max_size=2, desired_size=0,
     )  # fmt: skip
-    pools = ScalingGroups(cluster(pods=[waiting]), cast(CloudStore, None), REGION)
-    assert (pools.unplaced(pool) == [waiting]) is comes
+    pools = ScalingGroups(cluster(pods=[pod]), cast(CloudStore, None), REGION)
+    assert (pools.unplaced(pool) == [pod]) is adds_node
 
 
 @pytest.mark.parametrize(("in_flight", "replicas", "reading"), [(200, 1, 23.0), (200, 2, 11.5), (0, 1, 0.0)])
-def test_the_guides_load_reads_what_the_guide_says(in_flight: int, replicas: int, reading: float) -> None:
+def test_the_guides_load_gives_the_guides_reading(in_flight: int, replicas: int, reading: float) -> None:
     seconds = iter(range(1000))
     server = InferenceServer(clock=lambda: float(next(seconds)))
     for _ in range(in_flight // replicas):
@@ -161,7 +164,7 @@ def test_the_guides_load_reads_what_the_guide_says(in_flight: int, replicas: int
     assert readings[-1] == pytest.approx(reading)
 
 
-def test_a_gpu_is_never_used_by_more_than_all_of_it() -> None:
+def test_gpu_use_never_exceeds_100_percent() -> None:
     seconds = iter(range(10_000))
     server = InferenceServer(clock=lambda: float(next(seconds)))
     for _ in range(2000):
@@ -169,13 +172,14 @@ def test_a_gpu_is_never_used_by_more_than_all_of_it() -> None:
     assert [server.sm_percent() for _ in range(10)][-1] == 100
 
 
-def test_a_music_query_is_answered_as_in_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_music_query_returns_the_guides_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "SERVICE_SECONDS", 0)
     assert asyncio.run(InferenceServer().answer("Music")) == "PlayMusic"
 
 
 @pytest.mark.parametrize(
-    ("configuration", "kept"), [("rules: [}", True), ("{}", True), ("", True), ("rules: [{seriesQuery: a}]", False)]
+    ("configuration", "unchanged"),
+    [("rules: [}", True), ("{}", True), ("", True), ("rules: [{seriesQuery: a}]", False)],
 )
-def test_rules_that_cannot_be_read_are_left_to_the_adapter(configuration: str, kept: bool) -> None:
-    assert (vendor_configuration(configuration) == configuration) is kept
+def test_invalid_rules_are_passed_to_the_adapter_unchanged(configuration: str, unchanged: bool) -> None:
+    assert (vendor_configuration(configuration) == configuration) is unchanged
