@@ -50,11 +50,11 @@ def rehearse(layout: Layout) -> int:
         values = {name: output.value for name, output in result.outputs.items()}
         outputs = StackOutputs.of(STACK, values)
         with connected(layout.kubeconfig.read_text()) as client:
-            _print_heading("checks of the guide")
+            _print_heading("checks from the guide")
             for step in check_stack(outputs, client):
                 job.record(step)
             with sample_service(layout, client, outputs.services[0]) as samples:
-                _load(job, tools, outputs.services[0], client)
+                _run_load(job, tools, outputs.services[0], client)
                 _preview_again(job, stack)
         _print_heading("pulumi destroy")
         with job.timed("destroy"), operation("destroy"):
@@ -73,7 +73,7 @@ def rehearse(layout: Layout) -> int:
     return 1 if failed else 0
 
 
-def _load(job: Result, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
+def _run_load(job: Result, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
     _print_heading(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     command = [str(tools / "hey"), *LOAD, service.predict_url]
     walk = LoadWalk(service, client, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
