@@ -1,7 +1,7 @@
-"""What must hold in a user's rule, and between rules.
+"""Checks of users' own rules, each alone and together.
 
-How prometheus-adapter reads a rule stands in its `pkg/naming` and `pkg/custom-provider`; `tests/data/extra_rules.yaml`
-has rules of every kind, with what the real adapter makes of each.
+prometheus-adapter reads rules in its `pkg/naming` and `pkg/custom-provider`. `tests/data/extra_rules.yaml` has rules of
+every kind, each with the real adapter's response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACEHOLDERS = ("<<.Series>>", "<<.LabelMatchers>>", "<<.GroupBy>>")
 _QUERY_EXAMPLE = "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)"
 _SERIES_EXAMPLE = 'my_series{pod!=""}'
 _OBJECTS = "object-1|object-2"
-"""Stands for the names of the objects that the adapter is asked for."""
+"""Sample of the object names that the adapter puts into a query."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class RuleFinding:
     """An error in a rule, or a warning about it."""
 
     key: str
-    """Within the rule."""
+    """Key within the rule."""
     text: str
-    """What is wrong, after the key."""
+    """The rest of the sentence, after the key."""
     severity: Literal["error", "warning"] = "error"
 
 
@@ -43,10 +43,10 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
 
     Args:
         rules: the user's rules, in their order.
-        taken_names: the names that the program's own rules expose.
+        taken_names: names that the program's own rules expose.
 
     Yields:
-        Findings with the whole key, such as `metricsAdapter.extraRules[0].seriesQuery`.
+        Findings with the full key, such as `metricsAdapter.extraRules[0].seriesQuery`.
     """
     owners = dict.fromkeys(taken_names, "the program's own rules")
     for index, rule in enumerate(rules):
@@ -57,15 +57,15 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
         if name in owners:
             yield RuleFinding(
                 f"{key}.name.as",
-                f"gives the name {name}, which is also exposed by {owners[name]}; only the last of them works: "
-                "choose another",
+                f"gives the metric the name {name}, which is taken by {owners[name]}. The adapter serves only the last "
+                "rule of a name: choose another name",
             )
         elif name:
             owners[name] = key
 
 
 def _exposed_name(rule: ExtraRule) -> str | None:
-    """The name of the metric that the adapter makes of the rule's series; None where the rule has an error there."""
+    """Return the name of the rule's metric; None if an error in the rule leaves it without a valid name."""
     try:
         return derived_name(rule.name, _series_of(rule))
     except (QueryError, NameFaultError):
@@ -73,7 +73,7 @@ def _exposed_name(rule: ExtraRule) -> str | None:
 
 
 def exposed_metrics(rules: Sequence[ExtraRule]) -> dict[str, tuple[str, ...]]:
-    """The metrics that the rules expose: name to kinds of object."""
+    """Return the exposed metrics: name to kinds of object."""
     named = ((_exposed_name(rule), rule.resources.overrides.values()) for rule in rules)
     return {name: tuple(override.kind for override in overrides) for name, overrides in named if name}
 
@@ -97,20 +97,20 @@ def _findings(rule: ExtraRule) -> Iterator[RuleFinding]:
 
 
 def _series_of(rule: ExtraRule) -> str:
-    """The name of the one series that the rule selects.
+    """Return the name of the rule's series.
 
     Raises:
-        QueryError: it selects none, or Prometheus refuses it.
+        QueryError: the rule does not name a series, or Prometheus refuses its selector.
     """
     try:
         selector = parse(rule.series_query)
     except QueryError as error:
-        raise QueryError(f"{error}, and the adapter then lists no metric of any rule") from None
+        raise QueryError(f"{error}, and the adapter then lists no metrics at all") from None
     if not isinstance(selector, promql.VectorSelector) or selector.offset or selector.at:
         raise QueryError(f"a series with label matchers is expected, such as {_SERIES_EXAMPLE}")
     name = series_name(selector)
     if name is None:
-        raise QueryError(f"one series is expected, by its name, such as {_SERIES_EXAMPLE}")
+        raise QueryError(f"the name of a series is expected, such as {_SERIES_EXAMPLE}")
     return name
 
 
@@ -127,22 +127,22 @@ def _resources(rule: ExtraRule) -> Iterator[RuleFinding]:
         if not _is_label(label):
             yield RuleFinding(
                 "resources.overrides",
-                f"has {label!r}, which no series can have: a label has letters, digits and '_', and starts with no "
-                "digit and no '__'",
+                f"has {label!r}, which cannot be a label: use letters, digits and '_', and do not start with a "
+                "digit or '__'",
             )
     for kind, names in kinds.items():
         if len(names) > 1:
             yield RuleFinding(
                 "resources.overrides",
-                f"has {len(names)} labels for {kind} ({', '.join(names)}), and which one is used changes from start to "
-                f"start: keep the one that names the workload's {kind}",
+                f"has {len(names)} labels for {kind} ({', '.join(names)}), and the adapter picks one at random when it "
+                f"starts: keep only the label of the workload's {kind}",
             )
     namespaced = [kind for kind in ("pod", "service") if kind in kinds]
     if namespaced and "namespace" not in kinds:
         yield RuleFinding(
             "resources.overrides",
-            f"has no label of the namespace, without which no {namespaced[0]} is found: add it, such as "
-            "namespace: {resource: namespace}",
+            f"has no label for the namespace, and the adapter finds no {namespaced[0]} without it: add the label, such "
+            "as namespace: {resource: namespace}",
         )
 
 
@@ -156,20 +156,18 @@ def _filters(rule: ExtraRule) -> Iterator[RuleFinding]:
             try:
                 regex(pattern)
             except QueryError as error:
-                yield RuleFinding(
-                    f"seriesFilters[{index}]", f"can't be used by the adapter, which would not start: {error}"
-                )
+                yield RuleFinding(f"seriesFilters[{index}]", f"would stop the adapter from starting: {error}")
 
 
 def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
-    """The faults of a query, read as the adapter sends it.
+    """Check a query in the form that the adapter sends.
 
     Raises:
-        QueryError: the query can't be used at all.
+        QueryError: the query cannot work.
     """
-    for written in re.findall(r"<<.*?>>|<<|>>", rule.metrics_query, re.DOTALL):
-        if written not in _PLACEHOLDERS:
-            raise QueryError(f"{written} is not one of the placeholders {', '.join(_PLACEHOLDERS)}")
+    for placeholder in re.findall(r"<<.*?>>|<<|>>", rule.metrics_query, re.DOTALL):
+        if placeholder not in _PLACEHOLDERS:
+            raise QueryError(f"{placeholder} is not a placeholder: allowed are {', '.join(_PLACEHOLDERS)}")
     kinds = _labels_by_kind(rule)
     kind = next((candidate for candidate in ("pod", "service", "node") if candidate in kinds), "namespace")
     label = kinds[kind][0]
@@ -185,18 +183,18 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     all_selectors = list(selectors(expression))
     own = [selector for selector in all_selectors if series_name(selector) == series]
     if not own:
-        raise QueryError(f"it does not read {series}: write <<.Series>>, as in {_QUERY_EXAMPLE}")
+        raise QueryError(f"it does not read {series}: use <<.Series>>, as in {_QUERY_EXAMPLE}")
     if not all(_has_matchers(selector, label) for selector in own):
         raise QueryError(
-            f"<<.LabelMatchers>> is missing, so that all {kind}s are read: write it as in {_QUERY_EXAMPLE}"
+            f"<<.LabelMatchers>> is missing, so the query reads all {kind}s: add it, as in {_QUERY_EXAMPLE}"
         )
     _check_result(expression, label, kind)
     yield from _warnings(rule, expression, own, kinds, kind)
     for other in all_selectors:
         if not _has_matchers(other, label):
             yield _warning(
-                f"reads {series_name(other)} without <<.LabelMatchers>>: where it has values of single {kind}s, those "
-                "of the same name in other namespaces count too"
+                f"reads {series_name(other)} without <<.LabelMatchers>>: if it has a value per {kind}, {kind}s of the "
+                "same name in other namespaces count too. Add <<.LabelMatchers>> to leave them out"
             )
 
 
@@ -206,7 +204,7 @@ def _has_matchers(selector: promql.VectorSelector, label: str) -> bool:
 
 def _check_result(expression: promql.Expr, label: str, kind: str) -> None:
     if not is_vector(expression):
-        raise QueryError(f"its result is no value for each {kind}: aggregate the series, as in {_QUERY_EXAMPLE}")
+        raise QueryError(f"its result is not a value per {kind}: aggregate the series, as in {_QUERY_EXAMPLE}")
     kept = labels(expression)
     if kept is not None and label in kept:
         return
@@ -217,10 +215,10 @@ def _check_result(expression: promql.Expr, label: str, kind: str) -> None:
         if inner is not None and label in inner and label not in (labels(node) or ()):
             operator = f"{node.op}(...)"
             raise QueryError(
-                f"{operator} leaves no value for each {kind}, since <<.GroupBy>> is missing: write {operator} by "
-                "(<<.GroupBy>>)"
+                f"{operator} does not group by <<.GroupBy>>, so its result is not a value per {kind}: write {operator} "
+                "by (<<.GroupBy>>)"
             )
-    raise QueryError(f"its result has no label {label}, which names the {kind}: group and match by <<.GroupBy>>")
+    raise QueryError(f"its result lacks the label {label}, which names the {kind}: group and match by <<.GroupBy>>")
 
 
 def _warnings(
@@ -234,8 +232,8 @@ def _warnings(
     mapped = {*kinds[kind], *kinds["namespace"]}
     if kept is not None and (kept.all_but or kept.names - mapped):
         yield _warning(
-            f"keeps further labels of its series, and of several series of one {kind} (its GPUs, its processes) any "
-            "one wins: aggregate by (<<.GroupBy>>)"
+            f"keeps extra labels: if a {kind} has several series (of its GPUs or processes), the adapter picks one at "
+            "random. Aggregate by (<<.GroupBy>>)"
         )
     selected = next(selectors(parse(rule.series_query))).matchers.matchers
     lost = [
@@ -245,7 +243,7 @@ def _warnings(
     ]
     if lost:
         yield _warning(
-            f"lacks {', '.join(map(str, lost))} of seriesQuery, which the adapter does not carry over: "
+            f"lacks {', '.join(map(str, lost))} from seriesQuery, which the adapter does not copy into the query: "
             "repeat it after <<.LabelMatchers>>"
         )
 

@@ -1,4 +1,4 @@
-"""What a PromQL query reads, and which labels its result keeps, as far as a parser can tell."""
+"""Static analysis of PromQL queries: the series that they read and the labels that their results keep."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import promql_parser as promql
 import re2
 
 _EXPERIMENTAL = ("limitk", "limit_ratio")
-"""Aggregations that Prometheus refuses by default."""
+"""Aggregations that Prometheus turns off by default."""
 
 
 class QueryError(Exception):
-    """Prometheus refuses the query, or the query never finds a value; the message says why."""
+    """Prometheus refuses the query, or its result is always empty; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of a result: those named, or all that the series have but those named."""
+    """The labels of a result: `names`, or with `all_but` every label of the series except `names`."""
 
     names: frozenset[str] = frozenset()
     all_but: bool = True
@@ -48,7 +48,7 @@ def parse(query: str) -> promql.Expr:
     Raises:
         QueryError: Prometheus refuses the query.
     """
-    # The parser takes a backslash between backticks for an escape sequence, and Prometheus does not.
+    # Between backticks, the parser reads a backslash as an escape; Prometheus does not.
     quoted = re.sub("`([^`]*)`", lambda text: json.dumps(text[1], ensure_ascii=False), query)
     try:
         expression: promql.Expr = promql.parse(quoted)
@@ -60,24 +60,24 @@ def parse(query: str) -> promql.Expr:
 
 
 def _check(node: promql.Expr) -> None:
-    """Refuse what the parser accepts and Prometheus does not."""
+    """Refuse constructs that the parser accepts but Prometheus refuses."""
     if isinstance(node, promql.Call) and node.func.experimental:
-        raise QueryError(f"{node.func.name} is experimental, and off by default")
+        raise QueryError(f"{node.func.name} is experimental and off by default")
     if isinstance(node, promql.AggregateExpr) and str(node.op) in _EXPERIMENTAL:
-        raise QueryError(f"{node.op} is experimental, and off by default")
+        raise QueryError(f"{node.op} is experimental and off by default")
     if isinstance(node, promql.VectorSelector):
         if node.matchers.or_matchers:
-            raise QueryError("matchers are joined by a comma, never by or")
+            raise QueryError("join matchers with a comma, not with or")
         for matcher in node.matchers.matchers:
             if matcher.op in (promql.MatchOp.Re, promql.MatchOp.NotRe):
                 regex(matcher.value)
 
 
 def regex(pattern: str) -> re2.Pattern:
-    """Compile a regular expression in the dialect of Go, in which the adapter is written.
+    """Compile a regular expression with Go's syntax, as the adapter does.
 
     Raises:
-        QueryError: it is not valid in that dialect.
+        QueryError: the pattern is not valid in Go.
     """
     options = re2.Options()
     options.log_errors = False
@@ -86,24 +86,24 @@ def regex(pattern: str) -> re2.Pattern:
     except re2.error as error:
         [reason] = error.args
         text = reason.decode() if isinstance(reason, bytes) else reason
-        raise QueryError(f"{pattern} is not a regular expression ({text})") from None
+        raise QueryError(f"{pattern} is not a regular expression in Go's syntax ({text})") from None
 
 
 def nodes(expression: promql.Expr) -> list[promql.Expr]:
-    """Return each part of an expression, from the outside in."""
+    """Return all nodes of an expression, outermost first."""
     found: list[promql.Expr] = []
-    # The parser takes any answer but False for "go on".
+    # The walk stops only at False; append returns None.
     promql.walk(expression, pre_visit=found.append)
     return found
 
 
 def selectors(expression: promql.Expr) -> Iterator[promql.VectorSelector]:
-    """Yield each selector of series in an expression."""
+    """Yield the series selectors of an expression."""
     return (node for node in nodes(expression) if isinstance(node, promql.VectorSelector))
 
 
 def series_name(selector: promql.VectorSelector) -> str | None:
-    """Return the one name that a selector selects, or None."""
+    """Return the series name that a selector fixes, or None."""
     names = (
         matcher.value for matcher in selector.matchers.matchers if matcher.name == "__name__" and matcher.op == _EQUAL
     )
@@ -111,17 +111,17 @@ def series_name(selector: promql.VectorSelector) -> str | None:
 
 
 def is_vector(expression: promql.Expr) -> bool:
-    """Whether the result is a value for each object, and not one number or the values of some time."""
+    """Return whether the result is an instant vector, not a scalar or a range of values."""
     if isinstance(expression, promql.ParenExpr):
         return is_vector(expression.expr)
     return labels(expression) is not None and not isinstance(expression, promql.MatrixSelector | promql.SubqueryExpr)
 
 
 def labels(expression: promql.Expr) -> Labels | None:
-    """The labels of the result; None of one number, which has none to match by.
+    """Return the labels of the result; None for a scalar.
 
     Raises:
-        QueryError: the result is always empty, since an operation's sides never match.
+        QueryError: the result is always empty, because the two sides of an operation never match.
     """
     match expression:
         case promql.VectorSelector() | promql.MatrixSelector():
@@ -154,12 +154,14 @@ def _of_operation(expression: promql.BinaryExpr) -> Labels | None:
         return left or right
     operator = str(expression.op)
     if operator == "or":
-        # A label is kept for certain where both sides keep it.
+        # Only labels that both sides keep are certain.
         return left.only(right.names) if not right.all_but else left.without(right.names)
     matching = modifier.matching if modifier else None
     left_key, right_key = _matched_by(left, matching), _matched_by(right, matching)
     if operator != "unless" and left_key != right_key and not (left_key.all_but and right_key.all_but):
-        raise QueryError(f"the sides of {operator} keep different labels, so that none matches the other")
+        raise QueryError(
+            f"the sides of {operator} keep different labels and never match: group both by the same labels"
+        )
     if operator in ("and", "unless") or modifier is None:
         return left
     included = modifier.group_labels or []
@@ -171,7 +173,7 @@ def _of_operation(expression: promql.BinaryExpr) -> Labels | None:
 
 
 def _matched_by(side: Labels, matching: promql.LabelModifier | None) -> Labels:
-    """The labels in which the two sides of an operation must agree."""
+    """Return the labels that must be equal on both sides of an operation."""
     if matching is None:
         return side
     on = matching.type == promql.LabelModifierType.Include
@@ -182,7 +184,7 @@ def _of_call(expression: promql.Call) -> Labels | None:
     name = expression.func.name
     if expression.func.return_type == promql.ValueType.Scalar:
         return None
-    # `absent` has labels only where the matchers name one object.
+    # `absent` has only the labels that its matchers fix to a value.
     arguments = [] if name.startswith("absent") else [labels(argument) for argument in expression.args]
     kept = next((kept_labels for kept_labels in arguments if kept_labels is not None), _NO_LABELS)
     if name in ("label_replace", "label_join"):

@@ -195,5 +195,5 @@ def test_the_labels_of_a_result_are_those_that_prometheus_keeps(query: str, kept
 
 @pytest.mark.parametrize("query", ["sum(a) by (x) / sum(b)", "a / sum(b) by (x)", "sum(a) / on (x) b"])
 def test_an_operation_whose_sides_never_match_is_refused(query: str) -> None:
-    with pytest.raises(QueryError, match="none matches the other"):
+    with pytest.raises(QueryError, match="never match"):
         labels(parse(query))
