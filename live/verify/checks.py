@@ -89,7 +89,7 @@ class _Checks:
         return _guarded("custom metrics API", "available", self._registration)
 
     def rules_as_given(self, given: Mapping[str, str]) -> Step:
-        return _guarded("rules of the adapter", f"the stack's {len(given)}", lambda: self._rules(given))
+        return _guarded("adapter rules", f"the stack's {len(given)} rules", lambda: self._rules(given))
 
     def exporter_runs(self, node_pool: str) -> Step:
         expected = f"a Ready pod of {EXPORTER} on each GPU node"
@@ -100,7 +100,7 @@ class _Checks:
 
     def pods_ready(self, service: ServiceOutputs) -> Step:
         name = f"pods of {service.namespace}/{service.name}"
-        return _guarded(name, "each replica Ready", lambda: self._pods(service))
+        return _guarded(name, "all replicas Ready", lambda: self._pods(service))
 
     def values_served(self, metric: str, service: ServiceOutputs) -> Step:
         name = f"{metric} of {service.namespace}/{service.name}"
@@ -143,7 +143,7 @@ class _Checks:
     def _rules(self, given: Mapping[str, str]) -> tuple[bool, str]:
         differences = list(drift(given, mounted_rules(self._cluster, self._registered_api())))
         if not differences:
-            return True, "the same"
+            return True, "the same rules"
         # Pulumi does not look inside a release, so it sees no change.
         return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` restores them"
 
@@ -158,7 +158,7 @@ class _Checks:
     def _exporter(self, node_pool: str) -> tuple[bool, str]:
         gap = missing_exporter(self._cluster, node_pool)
         nodes = len(self._cluster.gpu_nodes(node_pool))
-        return gap is None, gap or (f"on each of {nodes}" if nodes else "the pool has no GPU node now")
+        return gap is None, gap or (f"on {nodes} of {nodes} node(s)" if nodes else "the pool has no GPU nodes now")
 
     def _why_no_value(self, metric: str, pods: Sequence[Pod] = ()) -> str:
         def gap() -> str | None:
@@ -181,7 +181,7 @@ class _Checks:
                 "its Deployment was scaled to 0, and an HPA does not scale it up from there. Run `kubectl scale "
                 f"-n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}`"
             )
-        observed = f"{ready} Ready of {wanted}"
+        observed = f"{ready} of {wanted} Ready"
         waiting = next((pod for pod in pods if not pod.ready), None)
         if waiting:
             observed += f"; {waiting.name} is not ({waiting.reason})"

@@ -94,7 +94,7 @@ class LoadWalk:
         """
         low = self._service.min_replicas
         expected = f"0/{self._service.metrics[0].target} at {low} replica(s)"
-        before = self._awaited("before the load", expected, lambda view: view.unused and view.settled_at(low))
+        before = self._awaited("idle before load", expected, lambda view: view.unused and view.settled_at(low))
         yield before
         if not before.ok:
             return

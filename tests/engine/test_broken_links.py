@@ -125,7 +125,7 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
             marks=pytest.mark.case("C5"),
         ),
         (no_rule, f"no rule of the adapter exposes {METRIC}"),
-        (no_ready_pod, f"pods of default/{SERVICE}: 0 Ready of 1"),
+        (no_ready_pod, f"pods of default/{SERVICE}: 0 of 1 Ready"),
         (
             scraped_otherwise(exporter_gone),
             "no exporter: Prometheus has no series DCGM_*",

@@ -67,7 +67,7 @@ def exporter_step(broken: dict[str, Any]) -> Step:
 def test_an_exporter_on_each_node_is_the_second_step() -> None:
     names = [step.name for step in steps({}) if step.ok]
     assert names[:3] == ["custom metrics API", "GPU exporter", "metrics listed"]
-    assert exporter_step({}).observed == "on each of 2"
+    assert exporter_step({}).observed == "on 2 of 2 node(s)"
 
 
 def test_a_stack_with_another_exporter_has_no_such_step() -> None:
@@ -83,7 +83,7 @@ def test_a_stack_with_another_exporter_has_no_such_step() -> None:
 def test_only_ready_nodes_with_gpus_need_one(nodes: list[dict[str, Any]]) -> None:
     step = exporter_step({NODES: {"items": nodes}})
     assert step.ok
-    assert step.observed == "the pool has no GPU node now"
+    assert step.observed == "the pool has no GPU nodes now"
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "aliyun.com/gpu-mem", "nvidia.com/mig-1g.10gb"])

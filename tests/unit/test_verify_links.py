@@ -78,12 +78,12 @@ def test_the_steps_go_in_the_guides_order() -> None:
 @pytest.mark.parametrize(
     ("broken", "observed"),
     [
-        ({}, "the same"),
+        ({}, "the same rules"),
         (
             {ADAPTER_RULES: config_map({**RULE, "metricsQuery": "q"})},
             f"that of {METRIC} is changed: `pulumi up --replace '**::adapter-release'` restores them",
         ),
-        ({ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}}, "the same"),
+        ({ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}}, "the same rules"),
         (
             {ADAPTER_PODS: {"items": []}},
             f"the adapter is down: no pod runs behind {ADAPTER_SERVICE_NAME}",
@@ -94,8 +94,8 @@ def test_the_steps_go_in_the_guides_order() -> None:
 def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[str, Any], observed: str) -> None:
     with running({**healthy(), **broken}) as cluster:
         outputs = StackOutputs.of("dev", {**cluster.raw_outputs, "adapterRules": fingerprints([RULE])})
-        [step] = [one for one in check_stack(outputs, cluster.client) if one.name == "rules of the adapter"]
-    assert (step.ok, step.observed) == (observed == "the same", observed)
+        [step] = [one for one in check_stack(outputs, cluster.client) if one.name == "adapter rules"]
+    assert (step.ok, step.observed) == (observed == "the same rules", observed)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[st
         (CUSTOM, (500, {"message": "unable to fetch metrics"}), "metrics listed", "(500): unable to fetch metrics"),
         (CUSTOM, (403, {"message": "no access"}), "metrics listed", "the API server says Forbidden (403): no access"),
         (DEPLOYMENT, None, PODS_OF, "not found (404)"),
-        (DEPLOYMENT, deployment(2), PODS_OF, "1 Ready of 2"),
+        (DEPLOYMENT, deployment(2), PODS_OF, "1 of 2 Ready"),
         (
             DEPLOYMENT,
             deployment(0),

@@ -160,7 +160,7 @@ def test_an_hpa_that_is_gone_fails_each_wait_with_its_sentence() -> None:
     with running({**healthy(), HPA: None}) as cluster:
         walk = LoadWalk(cluster.service, cluster.client, ["false"], pace=FAST)
         steps = [*walk.under_load(), walk.after_load()]
-    assert [(step.name, step.ok) for step in steps] == [("before the load", False), ("scale in", False)]
+    assert [(step.name, step.ok) for step in steps] == [("idle before load", False), ("scale in", False)]
     assert all("not found (404)" in step.observed for step in steps)
 
 
