@@ -15,8 +15,8 @@ def query_result(arguments: dict[str, Any], key: str, entries: list[dict[str, An
 
     Entries hold only the fields that are used. The SDK reads a missing field as None.
     """
-    wanted = arguments.get("ids")
-    found = [entry for entry in entries if not wanted or entry["id"] in wanted]
+    requested_ids = arguments.get("ids")
+    found = [entry for entry in entries if not requested_ids or entry["id"] in requested_ids]
     ids = [entry["id"] for entry in found]
     # A hash of the ids, as at the vendor. A random id would change in each run.
     identity = hashlib.sha256(",".join(ids).encode()).hexdigest()[:16]

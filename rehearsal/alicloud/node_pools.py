@@ -89,10 +89,8 @@ def report_size(store: CloudStore, pool_id: str, nodes: int) -> None:
 def get_node_pools(account: Account, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer `cs.getKubernetesNodePools`: list the cluster's pools, or those with the given name."""
     pools = [_listed(resource) for resource in account.cloud.resources.values() if resource.type == NODE_POOL]
-    wanted = arguments.get("nodePoolName")
-    return query_result(
-        arguments, "nodepools", [pool for pool in pools if not wanted or pool["nodePoolName"] == wanted]
-    )
+    name = arguments.get("nodePoolName")
+    return query_result(arguments, "nodepools", [pool for pool in pools if not name or pool["nodePoolName"] == name])
 
 
 def _listed(resource: CloudResource) -> dict[str, Any]:

@@ -87,5 +87,5 @@ class InferenceServers:
 
     def keep_only(self, pod_uids: set[str]) -> None:
         """Remove the servers of all other pods."""
-        for gone in self._servers.keys() - pod_uids:
-            del self._servers[gone]
+        for pod_uid in self._servers.keys() - pod_uids:
+            del self._servers[pod_uid]
