@@ -85,8 +85,10 @@ ORDINARY_USERS = {"test_interruption.py", "test_ordinary_user.py", "test_secrets
 """Modules that look at the same two rehearsals."""
 
 
+# Before pytest-xdist, which reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each module to one worker, since its tests share a stack."""
+    """Run the tests of a module on the same worker, since they share a stack."""
     for item in items:
         group = "ordinary users" if item.path.name in ORDINARY_USERS else item.path.stem
         item.add_marker(pytest.mark.xdist_group(group))
@@ -217,7 +219,7 @@ def side_by_side(checkout: Layout) -> SideBySide:
         ],
     }
     sandbox = Path(__file__).with_name("sandbox.py")
-    command = [sys.executable, sandbox, json.dumps(specification)]
+    command = [sys.executable, str(sandbox), json.dumps(specification)]
     with only_load_on_this_machine(), Command(command, cwd=CHECKOUT) as both:
 
         def wait_for(text: str) -> None:
