@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import yaml
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
-from autoscaling.metrics.adapter_values import STACK, at
+from autoscaling.metrics.adapter_values import STACK, value_at
 from live.cluster_client import ClusterClient, Object, connected
 from live.helm_release import HelmRelease, latest, secret_selector
 
@@ -77,7 +77,7 @@ def newest_release(client: ClusterClient) -> HelmRelease | None:
 
 def stack_of_release(release: HelmRelease) -> str | None:
     """Return the stack whose name the release carries."""
-    found: str | None = at(release.values, STACK)
+    found: str | None = value_at(release.values, STACK)
     return found
 
 

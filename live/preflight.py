@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pulumi
 
 from autoscaling.metrics.adapter_rules import Rule
-from autoscaling.metrics.adapter_values import RULES, at
+from autoscaling.metrics.adapter_values import RULES, value_at
 from autoscaling.settings.services import Service
 from live.adapter_release import hpas_of_all, newest_release, stack_of_release
 from live.cluster_client import ClusterClient, Object, UnreachableError, UnsupportedError, connected
@@ -92,7 +92,7 @@ class LiveAdapter:
     @property
     def rules(self) -> Sequence[Rule]:
         """The rules in the release's values."""
-        return (at(self.release.values, RULES) if self.release else None) or []
+        return (value_at(self.release.values, RULES) if self.release else None) or []
 
     @property
     def installer(self) -> str | None:

@@ -1,1 +1,1 @@
-"""From the catalogue of metrics to the adapter's rules and the names that an HPA reads."""
+"""The catalogue of metrics, the adapter's rules, and the metric names that an HPA reads."""

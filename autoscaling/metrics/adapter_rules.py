@@ -1,15 +1,15 @@
-"""Rules for prometheus-adapter, whose grammar the vendor's adapter shares.
+"""Rules for the vendor's adapter, in prometheus-adapter's grammar.
 
-Three presets. `seed` and `seed-complete` are the guide's two lists as they are. `hardened` exposes the same names, and
-those that services use besides, with the faults of those mended:
+There are three presets. `seed` and `seed-complete` are the guide's two lists, unchanged. `hardened` exposes the same
+names and the other metrics that services use. It fixes the guide's errors:
 
-* each query aggregates by `<<.GroupBy>>`: without, one of several series of a pod wins at random;
-* what `seriesQuery` selects is selected again in the query: the adapter does not carry it over;
-* the ratio is in percent, as the guide's table says (its rules give 0..1), and its denominator is matched to the same
-  objects (the guide's sums all pods of the name, in every namespace);
-* values outside a metric's range are dropped;
-* device metrics are mapped to pods too, which an HPA needs; `docs/assumptions.md` says on what this rests;
-* `name.matches` is anchored: it is a search otherwise.
+* Each query aggregates by `<<.GroupBy>>`. Otherwise the adapter picks one of a pod's series at random.
+* The query repeats the matchers of `seriesQuery`. The adapter does not copy them.
+* The ratio is in percent, as in the guide's table (its rules give 0..1). Its denominator covers the same objects (the
+  guide's adds up pods of the same name in every namespace).
+* Values outside a metric's range are dropped.
+* Device metrics map to pods too, because an HPA needs that; see `docs/assumptions.md`.
+* `name.matches` is anchored. It is a search otherwise.
 """
 
 from __future__ import annotations
@@ -32,51 +32,51 @@ _MATCHERS = "<<.LabelMatchers>>"
 _GROUP = "<<.GroupBy>>"
 
 _ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
-"""Has a series for each container with a GPU, whether a process runs on it or not."""
+"""Has a series for each container with a GPU, even without a process on the GPU."""
 
 
 @dataclass(frozen=True)
 class ExposedMetric:
-    """One metric as the adapter exposes it."""
+    """A metric that the adapter exposes."""
 
     metric: GpuMetric
     aggregation: Aggregation
     resources: tuple[str, ...]
-    """Kubernetes resources that have values, in the singular."""
+    """Kubernetes resources with values, in the singular."""
     range: tuple[float, float]
-    """Lowest and highest value that the rule gives for one series."""
+    """Lowest and highest value that the rule gives for a series."""
 
     @property
     def name(self) -> str:
-        """The name in the custom metrics API."""
+        """Name in the custom metrics API."""
         return self.metric.exposed_as(self.aggregation)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleSet:
-    """What the adapter exposes, and by which rules."""
+    """The adapter's metrics and rules."""
 
     preset: RulePreset = "hardened"
     labels: LabelPreset = "ack"
     """`seed` and `seed-complete` are written for `ack`."""
     card_mode: CardModeName = "exclusive"
-    """Of the GPU nodes: on a shared card the card's metrics are of no pod."""
+    """Card mode of the GPU nodes: the device metrics of a shared card belong to no single pod."""
     idle_as_zero: bool = False
-    """Whether a pod with a GPU and no process on it reads 0 in metrics of processes; for `ack` and `hardened`."""
+    """Whether process metrics are 0 for a pod with a GPU but no process on it; for `ack` and `hardened`."""
     uses: frozenset[tuple[str, Aggregation | None]] = frozenset()
-    """Metrics that services use, with their aggregation where it is not the default; unknown ones are left out."""
+    """Metrics that services use, with their aggregation if it is not the default. Unknown names are ignored."""
 
     @cached_property
     def exposed(self) -> Sequence[ExposedMetric]:
-        """In the catalogue's order, which never depends on that of the services."""
+        """Metrics in the catalogue's order, whatever the order of the services."""
         return list(self._exposed())
 
     def find(self, name: str) -> ExposedMetric | None:
-        """The metric that is exposed under this name."""
+        """Return the metric with this exposed name, or None."""
         return next((exposed for exposed in self.exposed if exposed.name == name), None)
 
     def rules(self) -> list[Rule]:
-        """The rules as the chart takes them, in a fixed order."""
+        """Return the rules in the chart's format, in a fixed order."""
         if self.preset == "hardened":
             return [self._hardened(exposed) for exposed in self.exposed]
         complete = self.preset == "seed-complete"
@@ -87,7 +87,7 @@ class RuleSet:
         for metric in catalogue().metrics:
             aggregations = {metric.aggregation} if metric.guide else set()
             if self.preset == "hardened":
-                aggregations |= {own or metric.aggregation for name, own in self.uses if name == metric.name}
+                aggregations |= {used or metric.aggregation for name, used in self.uses if name == metric.name}
             resources = self._resources(metric)
             if resources and metric.exported_under(self.labels):
                 for aggregation in sorted(aggregations):
@@ -96,8 +96,8 @@ class RuleSet:
     def _resources(self, metric: GpuMetric) -> tuple[str, ...]:
         has_node = metric.level != "container" and catalogue().labels_of(metric, self.labels).node
         nodes = ("node",) if has_node else ()
-        of_a_pod = self.card_mode in metric.card_modes and (metric.level != "device" or self.preset == "hardened")
-        return ("namespace", *nodes, "pod") if of_a_pod else nodes
+        has_pod = self.card_mode in metric.card_modes and (metric.level != "device" or self.preset == "hardened")
+        return ("namespace", *nodes, "pod") if has_pod else nodes
 
     def _range(self, metric: GpuMetric) -> tuple[float, float]:
         low, high = metric.range
@@ -106,7 +106,7 @@ class RuleSet:
     def _hardened(self, exposed: ExposedMetric) -> Rule:
         metric = exposed.metric
         labels = catalogue().labels_of(metric, self.labels)
-        # A card that no pod has counts for its node.
+        # A card without a pod still counts for its node.
         static = "" if metric.level == "device" and labels.node else _pod_matchers(labels)
         matchers = f"{_MATCHERS},{static}" if static else _MATCHERS
         source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
@@ -118,7 +118,7 @@ class RuleSet:
             aggregated = f"({aggregated} or 0 * max({_ALLOCATED}{{{matchers}}}) by ({_GROUP}))"
         query = aggregated if metric.scale == 1 else f"{metric.scale:.0f} * {aggregated}"
         if metric.ratio:
-            # A denominator of 0 would make infinity of a pod that was given no memory.
+            # Without `> 0`, a pod with no allocated memory would have an infinite ratio.
             denominator = f"({metric.ratio.denominator}{{{matchers}}} > 0) <= {high:.0f}"
             query = f"100 * {aggregated} / {exposed.aggregation}({denominator}) by ({_GROUP})"
         return {

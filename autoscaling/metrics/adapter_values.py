@@ -1,4 +1,4 @@
-"""Values of the adapter's chart: the program's own, and further ones of the user's."""
+"""Values of the adapter's chart: the program's own and the user's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PROMETHEUS: Path = ("AlibabaCloudMetricsAdapter", "prometheus")
 RULES: Path = (*_PROMETHEUS, "adapter", "rules", "custom")
 RELIST_INTERVAL: Path = (*_PROMETHEUS, "metricsRelistInterval")
 STACK: Path = ("global", "ackgpu", "stack")
-"""Which stack installed the release; Helm hands `global` to any chart."""
+"""The stack that installed the release. Any chart accepts `global`."""
 
-OWN: Mapping[Path, str] = {
+OWN_PATHS: Mapping[Path, str] = {
     (*_PROMETHEUS, "enabled"): "",
     (*_PROMETHEUS, "url"): "it comes from the cluster's Prometheus",
     (*_PROMETHEUS, "prometheusHeader"): "set prometheus.auth",
@@ -23,8 +23,7 @@ OWN: Mapping[Path, str] = {
     RULES[:-1]: "set metricsAdapter.rules and extraRules",
     STACK[:-1]: "",
 }
-"""What the program sets, or leaves out on purpose, as it does a header for an instance that asks for none; and what
-the user can do instead."""
+"""Values that the program sets or omits on purpose, such as a header, each with the user's alternative."""
 
 _LOG_LEVEL = 5
 """The guide's."""
@@ -33,19 +32,19 @@ _LOG_LEVEL = 5
 def own_values(
     *, stack: str, url: Any, headers: Sequence[Mapping[str, Any]], relist_interval: str, rules: Any
 ) -> Values:
-    """What the program sets; the chart ignores a value in another place without a word.
+    """Return the program's values. The chart ignores values at unknown paths without a warning.
 
     Args:
-        stack: the name of the stack that installs the release.
-        url: of Prometheus' HTTP API.
-        headers: of each query; none is left out, so that the release of an instance without authentication stays.
-        relist_interval: such as 1m.
-        rules: as the adapter takes them.
+        stack: name of the stack that installs the release.
+        url: address of Prometheus' HTTP API.
+        headers: headers of each query; omitted if empty, so that a release without authentication does not change.
+        relist_interval: a duration such as 1m.
+        rules: rules in the adapter's format.
     """
     outer, inner = _PROMETHEUS
-    whole, program, name = STACK
+    scope, program, name = STACK
     return {
-        whole: {program: {name: stack}},
+        scope: {program: {name: stack}},
         outer: {
             inner: {
                 "enabled": True,
@@ -60,7 +59,7 @@ def own_values(
 
 
 def merged(own: Values, further: Values) -> dict[str, Any]:
-    """Both, map by map; where they meet, the program's own."""
+    """Merge two maps of values recursively; the program's own values win."""
     both = {
         key: merged(own[key], further[key])
         for key in own.keys() & further.keys()
@@ -69,17 +68,17 @@ def merged(own: Values, further: Values) -> dict[str, Any]:
     return {**further, **own, **both}
 
 
-def at(values: Values, path: Path) -> Any:
-    """The value at a path; None where there is none."""
+def value_at(values: Values, path: Path) -> Any:
+    """Return the value at a path, or None."""
     found: Any = values
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def own_in(values: Values) -> Iterator[tuple[Path, str]]:
-    """Yield what of the program's own some values set, or hide behind a scalar, and what to do instead."""
-    for path, instead in OWN.items():
+def own_values_in(values: Values) -> Iterator[tuple[Path, str]]:
+    """Yield paths of the program's own that the values set, or replace by a scalar, with the user's alternative."""
+    for path, instead in OWN_PATHS.items():
         inner: Any = values
         for key in path:
             inner = inner.get(key) if isinstance(inner, Mapping) else inner
@@ -87,9 +86,9 @@ def own_in(values: Values) -> Iterator[tuple[Path, str]]:
             yield path, instead
 
 
-def foreign(values: Values) -> dict[str, Any]:
-    """The values without what the program sets itself, and without maps that are empty then."""
-    return _without(values, list(OWN))
+def without_own_values(values: Values) -> dict[str, Any]:
+    """Remove the values that the program sets itself, and the maps that this leaves empty."""
+    return _without(values, list(OWN_PATHS))
 
 
 def _without(values: Values, paths: Sequence[Path]) -> dict[str, Any]:

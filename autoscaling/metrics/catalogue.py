@@ -27,39 +27,39 @@ class Labels(_Strict):
     namespace: str
     pod: str
     node: str | None = None
-    """None where no label holds the name of the Kubernetes node."""
+    """None if no label holds the name of the Kubernetes node."""
 
 
 class Ratio(_Strict):
-    """The two series that a ratio is made of."""
+    """The two series of a ratio."""
 
     numerator: str
     denominator: str
 
 
 class GpuMetric(_Strict):
-    """One metric that the adapter can expose."""
+    """A metric that the adapter can expose."""
 
     name: str
     """The exposed name."""
     series: str
-    """Name in Prometheus; by default the exposed one, which can't have the colon that some have."""
+    """Name in Prometheus; by default the exposed name, which cannot contain a colon."""
     guide: bool = False
-    """Whether it is in the guide's table; those are exposed always, and others where a service uses them."""
+    """Whether the guide's table lists it. Such metrics are always exposed, others only if a service uses them."""
     meaning: str
     unit: Literal["%", "MiB", "requests"]
     range: tuple[float, float]
-    """Lowest and highest value of one series, in `unit`."""
+    """Lowest and highest value of a series, in `unit`."""
     scale: float = 1
-    """By what a series is multiplied to be in `unit`."""
+    """Factor from the series to `unit`."""
     level: Level
-    """What a series describes: a whole card, a process or a container on it, or the engine that serves requests."""
+    """Subject of a series: a whole card, a process or container on it, or an inference engine."""
     aggregation: Aggregation
-    """How the series of one pod, namespace or node become one value, where a service does not say otherwise."""
+    """Default aggregation of several series of a pod, namespace or node."""
     exporters: tuple[Literal["ack", "upstream"], ...]
-    """Which exporter has it."""
+    """Exporters that have the metric."""
     card_modes: tuple[CardModeName, ...]
-    """On which cards its value is that of one pod."""
+    """Card modes in which its value belongs to a single pod."""
     ratio: Ratio | None = None
 
     @model_validator(mode="before")
@@ -68,13 +68,13 @@ class GpuMetric(_Strict):
         return {"series": values.get("name"), **values}
 
     def exposed_as(self, aggregation: Aggregation | None) -> str:
-        """The exposed name of a use; with another aggregation than the default it ends in that aggregation's name."""
+        """Return the exposed name; a non-default aggregation is appended to it."""
         if aggregation in (None, self.aggregation):
             return self.name
         return f"{self.name}_{aggregation.upper() if self.name.isupper() else aggregation}"
 
     def exported_under(self, labels: LabelPreset) -> bool:
-        """Whether the exporter with these labels has the metric."""
+        """Return whether the exporter with these labels has the metric."""
         return exporter_of(labels) in self.exporters
 
 
@@ -86,14 +86,14 @@ class Catalogue(_Strict):
     metrics: tuple[GpuMetric, ...]
 
     def find(self, name: str) -> GpuMetric | None:
-        """The metric of that name, or None."""
+        """Return the metric of that name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def get(self, name: str) -> GpuMetric:
-        """The metric of that name.
+        """Return the metric of that name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the catalogue has no metric of that name.
         """
         metric = self.find(name)
         if metric is None:
@@ -101,17 +101,17 @@ class Catalogue(_Strict):
         return metric
 
     def labels_of(self, metric: GpuMetric, preset: LabelPreset) -> Labels:
-        """The labels of the metric's series."""
+        """Return the labels of the metric's series."""
         return self.engine_labels if metric.level == "engine" else self.labels[preset]
 
 
 @cache
 def catalogue() -> Catalogue:
-    """The catalogue; read once."""
+    """Return the catalogue; its file is read once."""
     text = Path(__file__).with_name("catalogue.yaml").read_text()
     return Catalogue.model_validate(yaml.safe_load(text))
 
 
 def exporter_of(labels: LabelPreset) -> Literal["ack", "upstream"]:
-    """Whose exporter names its labels so."""
+    """Return the exporter with these labels."""
     return "ack" if labels == "ack" else "upstream"

@@ -1,8 +1,8 @@
-"""A user's own rules for the adapter: the part of prometheus-adapter's grammar that can be checked before a start.
+"""Users' own rules for the adapter, in the checkable part of prometheus-adapter's grammar.
 
-https://github.com/kubernetes-sigs/prometheus-adapter/blob/v0.12.0/docs/config.md has the whole of it. Here a rule names
-one series, so that the name it exposes is known; and its query has the three placeholders only, so that it can be
-parsed. `autoscaling.metrics.extra_rule_checks` has what must hold in a rule and between rules.
+https://github.com/kubernetes-sigs/prometheus-adapter/blob/v0.12.0/docs/config.md has the full grammar. Here, a rule
+names a single series, so that its exposed name is known. Its query uses only the three placeholders, so that it can be
+parsed. `autoscaling.metrics.extra_rule_checks` has the checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Resource = Literal["namespace", "node", "pod", "service", "namespaces", "nodes",
 
 
 class _Model(BaseModel):
-    # As that of the settings, whose part it is.
+    # The same as for the other settings.
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
@@ -27,46 +27,45 @@ class _Model(BaseModel):
 
 
 class ResourceOverride(_Model):
-    """What a label holds the name of."""
+    """The kind of object that a label names."""
 
     resource: Resource
     """Kind of the object whose name the label holds: `namespace`, `node`, `pod` or `service`."""
 
     @property
     def kind(self) -> str:
-        """The kind in the singular; the adapter takes both."""
+        """The kind in the singular; the adapter accepts both."""
         return self.resource.removesuffix("s")
 
 
 class RuleResources(_Model):
-    """To which Kubernetes objects the series belong."""
+    """The Kubernetes objects that the series belong to."""
 
     overrides: Annotated[dict[str, ResourceOverride], Field(min_length=1)]
-    """Label to kind of object; a pod or a Service needs a label of its namespace too."""
+    """Label to kind of object. A pod or Service also needs a label for its namespace."""
 
 
 class RuleName(_Model):
-    """The name under which the metric is exposed; by default the series' own."""
+    """The exposed name of the metric; by default the name of the series."""
 
     matches: str = ".*"
-    """A regular expression that is found in the name of the series."""
+    """A regular expression that matches part of the series' name."""
     as_: Annotated[str, Field(alias="as")] = ""
-    """The exposed name, where `${1}` stands for what the first group of `matches` found."""
+    """The exposed name; `${1}` stands for the first group of `matches`."""
 
 
 class ExtraRule(_Model):
-    """A rule of your own for the adapter, which exposes one series more."""
+    """Your own rule for the adapter, which exposes another series."""
 
     series_query: str
-    """The series, by its name and by label matchers, such as `my_queue_length{pod!=""}`."""
+    """The name of the series, with label matchers, such as `my_queue_length{pod!=""}`."""
     series_filters: list[Annotated[dict[Literal["is", "isNot"], str], Field(min_length=1, max_length=1)]] = []
-    """Conditions on the name of the series, each with a regular expression: `is` or `isNot`. Only for rules that are
-    adopted; a rule that names its series needs none."""
+    """Regular expressions that the series' name must match (`is`) or not (`isNot`). Only adopted rules need them."""
     resources: RuleResources
     name: RuleName = RuleName()
     metrics_query: str
     """PromQL with the placeholders `<<.Series>>`, `<<.LabelMatchers>>` and `<<.GroupBy>>`."""
 
     def as_written(self) -> dict[str, Any]:
-        """The rule as the chart takes it: each key and each text as the user wrote it."""
+        """Return the rule in the chart's format, with the user's own keys and texts."""
         return self.model_dump(by_alias=True, exclude_unset=True)

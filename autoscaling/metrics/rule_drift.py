@@ -1,4 +1,4 @@
-"""What became of rules that an adapter was given, told from their fingerprints, which a stack can export."""
+"""Drift of the adapter's live rules, found by fingerprints that a stack can export."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from autoscaling.metrics.exposed_name import exposed_name
 
 
 def fingerprints(rules: Sequence[Rule]) -> dict[str, str]:
-    """Twelve hexadecimal digits for each rule, by the name that it exposes, or else by what it selects."""
+    """Return 12 hexadecimal digits per rule, keyed by its exposed name, or by its `seriesQuery` if it has none."""
     return {_name(rule): _fingerprint(rule) for rule in rules}
 
 
 def drift(given: Mapping[str, str], live: Sequence[Rule]) -> Iterator[str]:
-    """A phrase on each rule that is missing, changed, foreign or there twice; none where the two are equal.
+    """Yield a phrase for each rule that is missing, changed, foreign or duplicated.
 
     Args:
-        given: fingerprints of what the stack gave.
-        live: what the adapter has.
+        given: fingerprints of the stack's rules.
+        live: the rules that the adapter has.
     """
-    there = fingerprints(live)
+    found = fingerprints(live)
     for name, fingerprint in given.items():
-        if name not in there:
-            yield f"that of {name} is missing"
-        elif there[name] != fingerprint:
-            yield f"that of {name} is changed"
+        if name not in found:
+            yield f"the rule for {name} is missing"
+        elif found[name] != fingerprint:
+            yield f"the rule for {name} has changed"
     names = [_name(rule) for rule in live]
-    for name in there:
+    for name in found:
         if name not in given:
-            yield f"that of {name} is foreign"
+            yield f"the rule for {name} is not from this stack"
         elif names.count(name) > 1:
-            yield f"that of {name} is there {names.count(name)} times"
+            yield f"the rule for {name} exists {names.count(name)} times"
 
 
 def _name(rule: Rule) -> str:

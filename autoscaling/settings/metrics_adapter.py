@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from autoscaling.ack.versions import ADAPTER_CHART
 from autoscaling.metrics.adapter_rules import RulePreset
-from autoscaling.metrics.adapter_values import own_in
+from autoscaling.metrics.adapter_values import own_values_in
 from autoscaling.metrics.catalogue import LabelPreset, catalogue
 from autoscaling.metrics.exposed_name import name_of_rule
 from autoscaling.metrics.extra_rule_checks import exposed_metrics, extra_rule_findings
@@ -96,7 +96,7 @@ def _exposed(use: MetricUse, key: str, settings: Settings) -> str | None:
 
 
 def _chart_values(adapter: MetricsAdapter) -> Iterator[str]:
-    for path, instead in own_in(adapter.values):
+    for path, instead in own_values_in(adapter.values):
         yield (
             f"metricsAdapter.values sets {'.'.join(path)}, which the program sets itself: remove it"
             f"{f', and {instead}' if instead.startswith('set ') else f'; {instead}' if instead else ''}."

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoscaling.metrics.adapter_values import at
+from autoscaling.metrics.adapter_values import value_at
 from commands.adopt.plan import Plan, Step
 from live.cluster_client import Object
 from live.helm_release import HelmRelease
@@ -102,7 +102,7 @@ def _service_inputs(live: Object) -> dict[str, Any]:
 def _without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values with an empty secret in place of each secret, so that the state knows that it is secret."""
     masked: dict[str, Any] = copy.deepcopy(dict(values))
-    prometheus = at(masked, _PROMETHEUS) or {}
+    prometheus = value_at(masked, _PROMETHEUS) or {}
     for key in ("url", "prometheusHeader"):
         if key in prometheus:
             prometheus[key] = _secret("")

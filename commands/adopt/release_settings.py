@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from autoscaling.metrics.adapter_rules import RULE_PRESETS, Rule, RulePreset
-from autoscaling.metrics.adapter_values import RELIST_INTERVAL, RULES, STACK, at, foreign
+from autoscaling.metrics.adapter_values import RELIST_INTERVAL, RULES, STACK, value_at, without_own_values
 from autoscaling.metrics.exposed_name import exposed_name
 from autoscaling.settings import Settings
 from commands.adopt.proposal import Proposal, may_be_secret
@@ -25,7 +25,7 @@ def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, pro
             f"release {release.name} is {release.status}: fix that first, with `helm rollback {release.name} "
             f"-n {release.namespace}` or by installing it again."
         )
-    stack = at(release.values, STACK)
+    stack = value_at(release.values, STACK)
     if stack:
         proposal.notes.append(
             f"stack {stack} installed release {release.name}: if that stack still manages the release, both "
@@ -35,7 +35,7 @@ def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, pro
     _chart(proposal, release, settings)
     _rules(proposal, release, settings)
     _access(proposal, release, settings, prometheus)
-    values = foreign(release.values)
+    values = without_own_values(release.values)
     secret = list(_secrets(values, prometheus))
     if secret:
         proposal.problems.append(
@@ -45,7 +45,7 @@ def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, pro
         )
     elif values:
         proposal.settings[_KEY, "values"] = values
-    interval = at(release.values, RELIST_INTERVAL)
+    interval = value_at(release.values, RELIST_INTERVAL)
     if interval:
         proposal.settings[_KEY, "relistInterval"] = str(interval)
 
@@ -65,8 +65,8 @@ def _chart(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
 
 
 def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None:
-    live: Sequence[Rule] = at(release.values, RULES) or []
-    if at(release.values, (*RULES[:-1], "default")):
+    live: Sequence[Rule] = value_at(release.values, RULES) or []
+    if value_at(release.values, (*RULES[:-1], "default")):
         proposal.notes.append(
             f"release {release.name} has the adapter's default rules on. The program turns them off, which removes "
             "their metrics."
@@ -98,7 +98,7 @@ def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
 
 
 def _access(proposal: Proposal, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:
-    headers = at(release.values, (*_PROMETHEUS, "prometheusHeader")) or []
+    headers = value_at(release.values, (*_PROMETHEUS, "prometheusHeader")) or []
     authorization = next((str(header["Authorization"]) for header in headers if "Authorization" in header), None)
     if authorization and settings.prometheus.auth.type == "none":
         kind = "basic" if authorization.startswith("Basic ") else "token"
@@ -106,7 +106,7 @@ def _access(proposal: Proposal, release: HelmRelease, settings: Settings, promet
             f"release {release.name} sends an Authorization to Prometheus: set prometheus.auth, of type {kind}, with "
             "its secret encrypted."
         )
-    url = at(release.values, (*_PROMETHEUS, "url"))
+    url = value_at(release.values, (*_PROMETHEUS, "url"))
     if prometheus and url and url != prometheus:
         proposal.notes.append(
             "the adapter reads from another address than the cluster's own Prometheus instance; the program would "

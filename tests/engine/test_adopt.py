@@ -18,7 +18,7 @@ from pulumi.automation import OpType
 from pulumi.automation.events import EngineEvent
 
 from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, CUSTOM_METRICS_PATH
-from autoscaling.metrics.adapter_values import STACK, at
+from autoscaling.metrics.adapter_values import STACK, value_at
 from live.helm_release import HelmRelease, latest, secret_selector
 from live.verify import check_stack
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS
@@ -328,7 +328,7 @@ def test_nobody_notices(rehearsal: Rehearsal, adopted: Adoption) -> None:
 def test_the_release_says_who_has_it_and_nothing_else_of_it_changed(rehearsal: Rehearsal, adopted: Adoption) -> None:
     now = release(rehearsal)
     assert (now.version, now.revision, now.status) == (adopted.before.release.version, 2, "deployed")
-    assert at(now.values, STACK) == f"ackgpu/{REHEARSAL}"
+    assert value_at(now.values, STACK) == f"ackgpu/{REHEARSAL}"
     assert now.values["AlibabaCloudMetricsAdapter"] == adopted.before.release.values["AlibabaCloudMetricsAdapter"]
     assert now.manifest == adopted.before.release.manifest
 

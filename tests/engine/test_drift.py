@@ -91,7 +91,10 @@ def edit_the_rules(rehearsal: Rehearsal) -> None:
 def test_a_rule_that_was_edited_is_named_and_what_is_said_puts_it_back(rehearsal: Rehearsal) -> None:
     edit_the_rules(rehearsal)
     [said] = [one for one in failed(rehearsal) if one.startswith("adapter rules")]
-    assert f"that of {METRIC} is missing; that of DCGM_FI_DEV_GPU_UTIL is changed; that of foreign is foreign" in said
+    assert (
+        f"the rule for {METRIC} is missing; the rule for DCGM_FI_DEV_GPU_UTIL has changed; "
+        "the rule for foreign is not from this stack" in said
+    )
     assert said.endswith(": `pulumi up --replace '**::adapter-release'` restores them")
     rehearsal.stack.up(color="never", replace=["**::adapter-release"])
     assert failed(rehearsal) == []

@@ -37,8 +37,12 @@ def test_a_real_dump_names_no_pod_and_that_is_said_with_what_to_do(path: Path, p
     assert (
         "with the labels DCGM_FI_DRIVER_VERSION, Hostname, UUID, device, gpu, modelName, pci_bus_id." in judgement.text
     )
-    assert "nothing says which pod uses a card, and an HPA can't work on it" in judgement.text
-    for step in ("nvidia.com/gpu in its limits", "DCGM_EXPORTER_KUBERNETES=true", "/var/lib/kubelet/pod-resources"):
+    assert "Without the pod that uses a card, an HPA cannot use its metrics." in judgement.text
+    for step in (
+        "nvidia.com/gpu in the workload's limits",
+        "DCGM_EXPORTER_KUBERNETES=true",
+        "/var/lib/kubelet/pod-resources",
+    ):
         assert step in judgement.text
     assert ("set metricsAdapter.labels to upstream" in judgement.text) == (preset == "ack")
 
@@ -51,7 +55,7 @@ def test_the_card_of_a_real_dump_is_named() -> None:
 def test_labels_of_the_exporters_own_pod_are_not_taken_for_the_workloads() -> None:
     judgement = judge(EXPORTED, "upstream")
     assert not judgement.usable
-    assert "namespace and pod are those of the exporter's own pod (gpu-mon/dcgm-exporter-x1)" in judgement.text
+    assert "namespace and pod name the exporter's own pod (gpu-mon/dcgm-exporter-x1)" in judgement.text
     assert judgement.text.endswith("What to do: set metricsAdapter.labels to upstream-exported.")
 
 
@@ -59,16 +63,14 @@ def test_labels_of_the_exporters_own_pod_are_not_taken_for_the_workloads() -> No
 def test_the_preset_for_prefixed_labels_finds_the_workload() -> None:
     judgement = judge(EXPORTED, "upstream-exported")
     assert judgement.usable
-    assert "1 of the 1 say in exported_namespace and exported_pod which pod they are of: demo/bert-7c9-aaaaa." in (
-        judgement.text
-    )
+    assert "Series with a pod in exported_namespace and exported_pod: 1 of 1, of demo/bert-7c9-aaaaa." in judgement.text
     assert judgement.text.endswith("An HPA can use DCGM_FI_DEV_GPU_UTIL.")
 
 
 def test_the_exporters_own_dump_has_no_prefix_yet() -> None:
     judgement = judge(UPSTREAM, "upstream-exported")
     assert judgement.usable
-    assert "Prometheus gives namespace and pod the prefix exported_ as it stores them" in judgement.text
+    assert "Prometheus adds the prefix exported_ to namespace and pod" in judgement.text
 
 
 def test_another_preset_that_fits_is_named() -> None:
@@ -82,7 +84,7 @@ def test_a_card_that_no_pod_holds_does_not_spoil_the_others() -> None:
     judgement = judge(UPSTREAM + idle, "upstream")
     assert judgement.usable
     assert judgement.text.startswith("2 series of 2 cards (Tesla T4)")
-    assert "1 of the 2 say" in judgement.text
+    assert "Series with a pod in namespace and pod: 1 of 2" in judgement.text
 
 
 def test_empty_labels_name_no_pod() -> None:
@@ -94,7 +96,7 @@ def test_empty_labels_name_no_pod() -> None:
 def test_a_metric_that_the_catalogue_lacks_is_of_no_use_to_an_hpa() -> None:
     judgement = judge('DCGM_FI_DEV_SM_CLOCK{gpu="0",namespace="demo",pod="bert-a"} 210\n', "upstream")
     assert not judgement.usable
-    assert "None of these series is one that an HPA can use with metricsAdapter.labels upstream" in judgement.text
+    assert "An HPA can use none of these series with metricsAdapter.labels upstream" in judgement.text
 
 
 @pytest.mark.case("A3")
@@ -110,8 +112,8 @@ def test_series_of_mig_instances_are_told_with_the_metric_that_works() -> None:
 @pytest.mark.parametrize(
     ("dump", "sentence"),
     [
-        ("up 1\n", "It has no series DCGM_"),
-        ("", "It has no series DCGM_"),
+        ("up 1\n", "It has no DCGM_"),
+        ("", "It has no DCGM_"),
         ("<html>", "not in Prometheus' text format"),
     ],
 )
@@ -138,4 +140,4 @@ def test_the_command_answers_by_its_exit_code(
     missing, binary, other = capsys.readouterr().err.splitlines()
     assert "No such file or directory" in missing
     assert binary == "The dump is not UTF-8 text: save the exporter's /metrics."
-    assert other.startswith("The dump can't be judged. It has no series DCGM_")
+    assert other.startswith("The dump can't be judged. It has no DCGM_")

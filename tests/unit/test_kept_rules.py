@@ -85,11 +85,11 @@ def test_kept_rules_have_their_place_so_that_fewer_rules_are_no_change(live: str
     [
         ([OLD, BOTH], []),
         ([BOTH, OLD], []),
-        ([OLD], ["that of both is missing"]),
-        ([OLD, BOTH, NEW], ["that of new is foreign"]),
-        ([OLD, rule("both", "another")], ["that of both is changed"]),
-        ([OLD, BOTH, BOTH], ["that of both is there 2 times"]),
-        ([], ["that of old is missing", "that of both is missing"]),
+        ([OLD], ["the rule for both is missing"]),
+        ([OLD, BOTH, NEW], ["the rule for new is not from this stack"]),
+        ([OLD, rule("both", "another")], ["the rule for both has changed"]),
+        ([OLD, BOTH, BOTH], ["the rule for both exists 2 times"]),
+        ([], ["the rule for old is missing", "the rule for both is missing"]),
     ],
 )
 def test_each_rule_that_is_not_as_it_was_given_is_named(live: list[Rule], told: list[str]) -> None:
@@ -98,4 +98,4 @@ def test_each_rule_that_is_not_as_it_was_given_is_named(live: list[Rule], told: 
 
 def test_a_rule_without_a_name_of_its_own_is_named_by_what_it_selects() -> None:
     nameless: Rule = {"seriesQuery": '{__name__=~"any.*"}'}
-    assert list(drift({}, [nameless])) == ['that of {__name__=~"any.*"} is foreign']
+    assert list(drift({}, [nameless])) == ['the rule for {__name__=~"any.*"} is not from this stack']

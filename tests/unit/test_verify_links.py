@@ -81,7 +81,7 @@ def test_the_steps_go_in_the_guides_order() -> None:
         ({}, "the same rules"),
         (
             {ADAPTER_RULES: config_map({**RULE, "metricsQuery": "q"})},
-            f"that of {METRIC} is changed: `pulumi up --replace '**::adapter-release'` restores them",
+            f"the rule for {METRIC} has changed: `pulumi up --replace '**::adapter-release'` restores them",
         ),
         ({ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}}, "the same rules"),
         (
