@@ -24,7 +24,7 @@ bench: $(READY) ## measure the program against a flat one, in half an hour, and 
 test: $(READY) ## run all tests
 	@$(PYTHON) -m pytest tests/unit -n auto
 	@$(PYTHON) -m rehearsal.toolchain.build
-	@$(PYTHON) -m pytest tests/engine -n 2 --dist loadgroup
+	@$(PYTHON) -m pytest tests/engine -n 2 --dist loadfile
 
 test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
 	@$(PYTHON) -m pytest tests/unit -n auto

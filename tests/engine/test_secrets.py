@@ -15,40 +15,8 @@ from pulumi.automation import PulumiCommand
 from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 from rehearsal.layout import Layout
 from tests.engine import secret_search
-from tests.engine.conftest import SideBySide
 from tests.engine.secret_search import Secret
 from tests.engine.shown import recorded
-
-
-def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
-    """By the names that docs/rehearsal.md gives them; folders whose files it does not name end with a slash."""
-    cloud = f"{checkout.name}/build/rehearsal/cloud/"
-    named = set()
-    for place, secret in found:
-        place = place.removeprefix(cloud)
-        folder = next((folder for folder in ("tmp/", "control-plane/etcd/") if place.startswith(folder)), place)
-        named.add((folder, secret))
-    return named
-
-
-def test_under_load_a_secret_is_only_where_the_table_says(side_by_side: SideBySide) -> None:
-    assert places(side_by_side.under_load, side_by_side.users[0].layout.checkout) == {
-        ("kubeconfig", "key"),
-        ("tmp/", "key"),
-        ("prometheus_api_url", "token"),
-        ("control-plane/etcd/", "token"),
-        ("arguments of prometheus-adapter", "token"),
-    }
-
-
-def test_the_state_and_its_history_have_no_secret(side_by_side: SideBySide) -> None:
-    assert side_by_side.before_destroy == set()
-
-
-def test_nothing_that_a_rehearsal_leaves_has_a_secret(side_by_side: SideBySide) -> None:
-    for name in ("result.json", "timeline.png", "supervisor.log", "logs/prometheus-adapter.log"):
-        assert (side_by_side.users[0].layout.output / name).exists(), "what was searched"
-    assert side_by_side.afterwards == set()
 
 
 def engine_that_echoes(folder: Path) -> PulumiCommand:

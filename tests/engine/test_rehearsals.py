@@ -1,0 +1,317 @@
+"""Rehearsals that are killed or interrupted at any moment, and then two of ordinary users side by side.
+
+After each, nothing is left, and the next rehearsal runs like the first. The two users have no root, no network and
+awkward paths. They run in `sandbox.py`: every folder but their checkouts and homes is read-only, and empty folders
+stand in for the machine's temporary ones. The tests share the copies and the two rehearsals, so they are one module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rehearsal.cloud import running_supervisor
+from rehearsal.layout import CHECKOUT, Layout
+from rehearsal.leftovers import machine_leftovers
+from rehearsal.processes import stray_processes
+from rehearsal.toolchain.build import ensure_tools
+from tests.engine import secret_search
+from tests.engine.checkout import fresh_checkout
+from tests.engine.command import ACKGPU, WITHOUT_LOAD, Command, wait_until
+from tests.engine.conftest import Rehearsal, only_load_on_this_machine
+from tests.engine.secret_search import Secret
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody with a checkout, a home, and an environment."""
+
+    layout: Layout
+    home: Path
+    cache: Path
+    variables: Mapping[str, str]
+
+    @property
+    def output(self) -> Path:
+        """What the user's rehearsal printed."""
+        return self.layout.checkout / "build" / "output"
+
+    def printed(self, text: str) -> bool:
+        return self.output.exists() and text in self.output.read_text()
+
+
+@dataclass
+class SideBySide:
+    """Rehearsals at the same time, of two ordinary users on a machine without a network.
+
+    The first is the whole main job. The second goes without make and without the load, since two loads at once are
+    more than two cores carry as the guide has it.
+    """
+
+    users: list[User]
+    system: dict[str, Path]
+    """The machine's temporary folders, and what stood there instead."""
+    exit_code: int = -1
+    secrets: list[Secret] = field(default_factory=list)
+    """Of the first user's rehearsal."""
+    under_load: set[tuple[str, str]] = field(default_factory=set)
+    """Where they were found under load, with their names."""
+    before_destroy: set[tuple[str, str]] = field(default_factory=set)
+    """Where they were found in the state at its end."""
+    afterwards: set[tuple[str, str]] = field(default_factory=set)
+    """Where they were found when all had ended."""
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Layout:
+    """A copy of the checkout whose rehearsals are interrupted, before one of them is carried through."""
+    return fresh_checkout("premier à Hangzhou 杭州")
+
+
+@pytest.fixture(scope="module")
+def side_by_side(checkout: Layout) -> SideBySide:
+    tools = ensure_tools().parents[1]
+    first = _user(checkout, tools, cache=".cache/ackgpu")
+    # Proxies that can't be reached, a folder for each kind of file, and credentials of another cluster.
+    second = _user(
+        fresh_checkout("second à Hangzhou 杭州"),
+        tools,
+        cache="caches/ackgpu",
+        XDG_CACHE_HOME="caches",
+        XDG_CONFIG_HOME="configuration",
+        XDG_DATA_HOME="data",
+        XDG_STATE_HOME="state",
+        KUBECONFIG="another cluster",
+        PULUMI_HOME="pulumi",
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+    )
+    system = {}
+    for place in ("/tmp", "/var/tmp", "/dev/shm"):
+        system[place] = CHECKOUT / "build" / "engine" / f"instead of {place.replace('/', ' ').strip()}"
+        shutil.rmtree(system[place], ignore_errors=True)
+        system[place].mkdir()
+    seen = SideBySide([first, second], system)
+    specification = {
+        "writable": [str(folder) for user in seen.users for folder in (user.layout.checkout, user.home)],
+        "stand_ins": {place: str(folder) for place, folder in system.items()},
+        "kept": [str(CHECKOUT), str(tools)],
+        "commands": [
+            {
+                "arguments": arguments,
+                "cwd": str(user.layout.checkout),
+                # No Go: it is needed for the first build only.
+                "env": {"PATH": os.defpath, "HOME": str(user.home), **user.variables},
+                "output": str(user.output),
+            }
+            for user, arguments in zip(seen.users, (["make", "rehearse"], WITHOUT_LOAD), strict=True)
+        ],
+    }
+    sandbox = Path(__file__).with_name("sandbox.py")
+    command = [sys.executable, str(sandbox), json.dumps(specification)]
+    with only_load_on_this_machine(), Command(command, cwd=CHECKOUT) as both:
+
+        def wait_for(text: str) -> None:
+            ended = both.process.poll
+            wait_until(lambda: first.printed(text) or ended() is not None, f"{text!r} printed", seconds=300)
+            printed = first.output.read_text() if first.output.exists() else both.output
+            assert text in printed, f"{text!r} is not in the output:\n{printed}"
+
+        wait_for("== load:")
+        seen.secrets = secret_search.secrets_of(first.layout)
+        seen.under_load = _found(seen) | set(secret_search.in_processes(seen.secrets))
+        wait_for("== pulumi destroy")
+        seen.before_destroy = {
+            (str(path), name) for path, name in secret_search.in_files(first.layout.backend, seen.secrets)
+        }
+        seen.exit_code = both.end(300)
+    seen.afterwards = _found(seen)
+    return seen
+
+
+def _user(layout: Layout, tools: Path, *, cache: str, **variables: str) -> User:
+    home = CHECKOUT / "build" / "engine" / f"home of {layout.checkout.name}"
+    shutil.rmtree(home, ignore_errors=True)
+    (home / cache).mkdir(parents=True)
+    (home / cache / "tools").symlink_to(tools)
+    inside = {name: value if ":" in value else str(home / value) for name, value in variables.items()}
+    return User(layout, home, home / cache, inside)
+
+
+def _found(seen: SideBySide) -> set[tuple[str, str]]:
+    """Where the first user's secrets are, of all files that could be written."""
+    folders = [*seen.system.values(), *(folder for user in seen.users for folder in (user.layout.checkout, user.home))]
+    return {
+        (str(path.relative_to(CHECKOUT / "build" / "engine")), name)
+        for folder in folders
+        for path, name in secret_search.in_files(folder, seen.secrets)
+    }
+
+
+def at_its_start(job: Command, layout: Layout) -> None:
+    job.wait_for("== starting the control plane")
+    wait_until(lambda: stray_processes(layout), "the supervisor starts")
+
+
+def while_the_control_plane_starts(job: Command, layout: Layout) -> None:
+    wait_until((layout.cloud / "control-plane" / "etcd").exists, "etcd starts")
+    assert not layout.ready_file.exists()
+
+
+def in_up(job: Command, layout: Layout) -> None:
+    job.wait_for("== pulumi up", "Release", "creating")
+    assert list(layout.backend.rglob("locks/**/*.json")), "the state is locked"
+
+
+def in_destroy(job: Command, layout: Layout) -> None:
+    job.wait_for("== pulumi destroy", "deleting")
+
+
+def wait_until_nothing_is_left(layout: Layout) -> None:
+    wait_until(lambda: not machine_leftovers(layout), "processes, ports and folder are gone")
+
+
+@pytest.mark.parametrize("moment", [at_its_start, while_the_control_plane_starts, in_up, in_destroy])
+def test_what_a_killed_rehearsal_started_ends_with_it(
+    checkout: Layout, moment: Callable[[Command, Layout], None]
+) -> None:
+    with Command(WITHOUT_LOAD, checkout.checkout) as job:
+        moment(job, checkout)
+        job.process.kill()
+        job.process.wait()
+        wait_until_nothing_is_left(checkout)
+
+
+def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> None:
+    with only_load_on_this_machine(), Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
+        job.wait_for("== load:")
+        wait_until(lambda: "hey" in {process.name() for process in stray_processes(checkout)}, "the load runs")
+        running = stray_processes(checkout)
+        supervisor = running_supervisor(checkout)
+        assert supervisor in running
+        job.process.kill()
+        supervisor.kill()
+    with Command([*ACKGPU, "up"], checkout.checkout) as up:
+        assert up.end() == 0, up.output
+    assert [process for process in running if process.is_running()] == []
+
+
+def test_a_running_supervisor_cloud_that_was_killed_does_not_stand_in_the_way(checkout: Layout) -> None:
+    for command, said in (("up", "The rehearsal cloud is up"), ("down", "The rehearsal cloud is down.")):
+        supervisor = running_supervisor(checkout)
+        assert supervisor is not None
+        supervisor.kill()
+        with Command([*ACKGPU, command], checkout.checkout) as next_command:
+            assert next_command.end() == 0, next_command.output
+        assert said in next_command.output
+    assert machine_leftovers(checkout) == []
+
+
+def test_a_killed_make_takes_its_rehearsal_with_it(checkout: Layout) -> None:
+    with Command(["make", "rehearse"], checkout.checkout) as make:
+        at_its_start(make, checkout)
+        [job] = psutil.Process(make.process.pid).children()
+        make.process.kill()
+        make.process.wait()
+        wait_until(lambda: not job.is_running(), "the rehearsal has ended")
+        wait_until_nothing_is_left(checkout)
+
+
+@pytest.mark.parametrize("moment", [at_its_start, in_up])
+def test_ctrl_c_ends_all_in_order(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
+    with Command(["make", "rehearse"], checkout.checkout) as make:
+        moment(make, checkout)
+        make.interrupt()
+        assert make.end() != 0
+    assert machine_leftovers(checkout) == []
+    assert "\ninterrupted\n" in make.output
+    assert "Traceback" not in make.output
+
+
+def test_after_all_that_the_main_job_holds(checkout: Layout, side_by_side: SideBySide) -> None:
+    assert side_by_side.users[0].layout == checkout
+    assert "== all steps passed" in side_by_side.users[0].output.read_text()
+    assert machine_leftovers(checkout) == []
+
+
+def test_both_checkouts_rehearse_at_the_same_time(side_by_side: SideBySide) -> None:
+    for user in side_by_side.users:
+        output = user.output.read_text()
+        assert "== all steps passed" in output, output
+        result = json.loads((user.layout.output / "result.json").read_text())
+        assert all(step["ok"] for step in result["steps"])
+        assert result["leftovers"] == []
+    assert side_by_side.exit_code == 0
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_home_gets_nothing_but_the_cache_folder(side_by_side: SideBySide, number: int) -> None:
+    user = side_by_side.users[number]
+    assert (user.cache / "matplotlib").is_dir(), "what is searched is the home that was used"
+    written = [
+        path for path in user.home.rglob("*") if not (path.is_relative_to(user.cache) or path in user.cache.parents)
+    ]
+    assert written == []
+
+
+def test_the_machines_temporary_folders_get_nothing(side_by_side: SideBySide) -> None:
+    # Where this checkout lies below one of them, the sandbox has made the folders that lead there.
+    for place, folder in side_by_side.system.items():
+        written = [Path(place) / path.relative_to(folder) for path in folder.rglob("*")]
+        assert [path for path in written if path != CHECKOUT and path not in CHECKOUT.parents] == []
+
+
+def test_by_hand_too_a_home_gets_nothing(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    shell = subprocess.run(
+        ["sh", "-ec", '. "$1"; pulumi preview; kubectl get nodes', "sh", rehearsal.layout.environment_file],
+        cwd=rehearsal.layout.checkout,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shell.returncode == 0, shell.stdout + shell.stderr
+    assert "cn-hangzhou.10.0.0.1" in shell.stdout
+    assert list(tmp_path.rglob("*")) == []
+
+
+def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
+    """By the names that docs/rehearsal.md gives them; folders whose files it does not name end with a slash."""
+    cloud = f"{checkout.name}/build/rehearsal/cloud/"
+    named = set()
+    for place, secret in found:
+        place = place.removeprefix(cloud)
+        folder = next((folder for folder in ("tmp/", "control-plane/etcd/") if place.startswith(folder)), place)
+        named.add((folder, secret))
+    return named
+
+
+def test_under_load_a_secret_is_only_where_the_table_says(side_by_side: SideBySide) -> None:
+    assert places(side_by_side.under_load, side_by_side.users[0].layout.checkout) == {
+        ("kubeconfig", "key"),
+        ("tmp/", "key"),
+        ("prometheus_api_url", "token"),
+        ("control-plane/etcd/", "token"),
+        ("arguments of prometheus-adapter", "token"),
+    }
+
+
+def test_the_state_and_its_history_have_no_secret(side_by_side: SideBySide) -> None:
+    assert side_by_side.before_destroy == set()
+
+
+def test_nothing_that_a_rehearsal_leaves_has_a_secret(side_by_side: SideBySide) -> None:
+    for name in ("result.json", "timeline.png", "supervisor.log", "logs/prometheus-adapter.log"):
+        assert (side_by_side.users[0].layout.output / name).exists(), "what was searched"
+    assert side_by_side.afterwards == set()
