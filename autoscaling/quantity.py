@@ -1,4 +1,4 @@
-"""Kubernetes quantities, without Kubernetes' own client: its import takes over a second."""
+"""Kubernetes quantities. The official client is not used, because its import takes over a second."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SUFFIXES = {
 
 
 def parse_quantity(quantity: str) -> Decimal:
-    """Return the number that a quantity stands for: `19600m` is 19.6, `1Ki` is 1024.
+    """Return the value of a quantity: `19600m` is 19.6, `1Ki` is 1024.
 
     Raises:
-        ValueError: it is not a quantity.
+        ValueError: the text is not a quantity.
     """
     found = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([numkKMGTPE]?i?)", quantity)
     if found is None or found[2] not in _SUFFIXES:
@@ -25,7 +25,7 @@ def parse_quantity(quantity: str) -> Decimal:
 
 
 def decimal(quantity: str | Decimal) -> str:
-    """Return a quantity as people read it: `19600m` is 19.6, `0` is 0."""
+    """Format a quantity as a decimal number: `19600m` is 19.6, `0` is 0."""
     value = round(parse_quantity(quantity) if isinstance(quantity, str) else quantity, 2)
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

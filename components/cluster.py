@@ -21,7 +21,7 @@ _GET_CREDENTIAL = "alicloud:cs/getClusterCredential:getClusterCredential"
 
 @dataclass(frozen=True, kw_only=True)
 class AckClusterArgs:
-    """Which cluster to adopt, or to create: exactly one of `cluster_id` and `create` is set."""
+    """The cluster to adopt or create: set either `cluster_id` or `create`."""
 
     region: pulumi.Input[str]
     cluster_id: pulumi.Input[str] | None = None
@@ -36,13 +36,13 @@ class AckClusterArgs:
     preflight: Preflight | None = None
 
     def __post_init__(self) -> None:
-        """Refuse args that do not name one cluster.
+        """Require either `cluster_id` or `create`.
 
         Raises:
-            ValueError: both or none of `cluster_id` and `create`.
+            ValueError: both or neither is set.
         """
         if (self.cluster_id is None) == (self.create is None):
-            raise ValueError("a cluster is either adopted by its id or created")
+            raise ValueError("set either cluster_id, to adopt a cluster, or create, to create a new cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class _Cluster:
     cluster_id: pulumi.Output[str]
     vswitch_ids: pulumi.Output[list[str]]
     endpoints: pulumi.Output[ApiEndpoints]
-    # the name by which the Kubernetes provider recognizes the cluster
+    # identifies the cluster for the Kubernetes provider
     identifier: pulumi.Input[str]
     system_nodes: Sequence[pulumi.Resource] = ()
 
@@ -81,12 +81,12 @@ class AckCluster(pulumi.ComponentResource):
         cluster = self._created(name, args, args.create) if args.create else self._adopted(args, invoke)
         self.vswitch_ids = cluster.vswitch_ids
         minutes = pulumi.Output.from_input(args.temporary_minutes)
-        # Asked together with the look at the cluster, and read after it has passed.
-        asked: pulumi.Output[str | Exception] = pulumi.Output.from_input(cluster.identifier).apply(
+        # Request it while the cluster is checked, but read it only after that check.
+        requested: pulumi.Output[str | Exception] = pulumi.Output.from_input(cluster.identifier).apply(
             lambda cluster_id: minutes.apply(lambda duration: self._ask_for_kubeconfig(cluster_id, duration))
         )
         chosen = pulumi.Output.from_input(args.api_endpoint)
-        granted: pulumi.Output[str] = cluster.cluster_id.apply(lambda _: asked.apply(_granted))
+        granted: pulumi.Output[str] = cluster.cluster_id.apply(lambda _: requested.apply(_granted))
         kubeconfig: pulumi.Output[str] = granted.apply(
             lambda content: cluster.endpoints.apply(
                 lambda endpoints: chosen.apply(lambda endpoint: endpoints.reached(content, endpoint))
@@ -110,7 +110,7 @@ class AckCluster(pulumi.ComponentResource):
         )
 
     async def _ask_for_kubeconfig(self, cluster_id: str, minutes: int | None) -> str | Exception:
-        """Return an error as a value: what the look at the cluster reports comes first, and explains it better."""
+        """Return errors as values, so that the check of the cluster can report its clearer error first."""
         arguments = {"clusterId": cluster_id, "temporaryDurationMinutes": minutes}
         try:
             answer = await pulumi.runtime.invoke_async(_GET_CREDENTIAL, arguments, pulumi.InvokeOptions(parent=self))
@@ -120,7 +120,7 @@ class AckCluster(pulumi.ComponentResource):
         return kubeconfig
 
     def _created(self, name: str, args: AckClusterArgs, creation: NewCluster) -> _Cluster:
-        made = ManagedCluster(
+        created = ManagedCluster(
             name,
             ManagedClusterArgs(
                 creation=creation,
@@ -129,15 +129,15 @@ class AckCluster(pulumi.ComponentResource):
             ),
             pulumi.ResourceOptions(parent=self),
         )
-        cluster_id: pulumi.Output[str] = made.cluster.version.apply(
-            lambda version: made.cluster.id.apply(lambda known: _serving(known, version, args.autoscaling_api))
+        cluster_id: pulumi.Output[str] = created.cluster.version.apply(
+            lambda version: created.cluster.id.apply(lambda known: _serving(known, version, args.autoscaling_api))
         )
         return _Cluster(
             cluster_id=cluster_id,
-            vswitch_ids=made.vswitch_ids,
-            endpoints=made.cluster.connections.apply(_endpoints),
-            identifier=made.cluster.id,
-            system_nodes=[made.system_nodes],
+            vswitch_ids=created.vswitch_ids,
+            endpoints=created.cluster.connections.apply(_endpoints),
+            identifier=created.cluster.id,
+            system_nodes=[created.system_nodes],
         )
 
     def _adopted(self, args: AckClusterArgs, invoke: pulumi.InvokeOutputOptions) -> _Cluster:
@@ -185,7 +185,7 @@ def _usable(
     if cluster is None:
         raise pulumi.RunError(
             f"cluster.id is {cluster_id!r}, and the account has no such cluster in {region}: "
-            "check cluster.id and region, and that the credentials are of the account that owns it."
+            "check cluster.id and region, and use credentials of the account that owns the cluster."
         )
     if cluster.region_id and cluster.region_id != region:
         raise pulumi.RunError(
@@ -194,7 +194,7 @@ def _usable(
         )
     if cluster.state != "running":
         raise pulumi.RunError(
-            f"cluster {cluster_id} is {cluster.state}, and only a running cluster can be used: wait or repair it."
+            f"cluster {cluster_id} is {cluster.state}, but it must be running: wait, or repair the cluster."
         )
     _serving(cluster_id, cluster.current_version, autoscaling_api)
     return cluster
@@ -205,14 +205,14 @@ def _serving(cluster_id: str, kubernetes_version: str, autoscaling_api: Literal[
     oldest, newest = KUBERNETES_MINORS[autoscaling_api]
     if version and int(version[1]) < oldest:
         raise pulumi.RunError(
-            f"cluster {cluster_id} runs Kubernetes {kubernetes_version}, and autoscaling/"
-            f"{autoscaling_api} is served from 1.{oldest}: upgrade the cluster, or set cluster.autoscalingApi to "
+            f"cluster {cluster_id} runs Kubernetes {kubernetes_version}, but autoscaling/"
+            f"{autoscaling_api} needs 1.{oldest} or newer: upgrade the cluster, or set cluster.autoscalingApi to "
             "v2beta1."
         )
     if version and newest is not None and int(version[1]) > newest:
         raise pulumi.RunError(
-            f"cluster {cluster_id} runs Kubernetes {kubernetes_version}, and autoscaling/"
-            f"{autoscaling_api} was served up to 1.{newest}: set cluster.autoscalingApi to v2."
+            f"cluster {cluster_id} runs Kubernetes {kubernetes_version}, but autoscaling/"
+            f"{autoscaling_api} needs 1.{newest} or older: set cluster.autoscalingApi to v2."
         )
     return cluster_id
 

@@ -16,7 +16,7 @@ from live.other_owners import STACK_ANNOTATION
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingPolicy:
-    """At most `value` pods, or percent of the pods, more or fewer in `period_seconds`."""
+    """A limit on the change within `period_seconds`: `value` pods, or `value` percent of the pods."""
 
     type: Literal["Pods", "Percent"]
     value: int
@@ -25,19 +25,19 @@ class ScalingPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRules:
-    """How fast the number of replicas changes in one direction."""
+    """Stabilization window and policies of a direction."""
 
     stabilization_window_seconds: int
-    # the policy that allows the largest change counts
+    # the policy that allows the largest change applies
     policies: Sequence[ScalingPolicy]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuAutoscalerArgs:
-    """What to scale, on what, and between which numbers."""
+    """The scale target, the metrics and the limits of an HPA."""
 
     autoscaler_name: str
-    # the name that the HPA carries, such as ackgpu/dev
+    # name of the stack, such as ackgpu/dev, for the HPA's annotation
     stack: str
     namespace: pulumi.Input[str]
     # name of the Deployment, from its output
@@ -48,7 +48,7 @@ class GpuAutoscalerArgs:
     max_replicas: int
     # v2beta1, for Kubernetes below 1.23, has no behavior
     api: Literal["v2", "v2beta1"] = "v2"
-    # None: Kubernetes' own rules
+    # None: Kubernetes' defaults
     scale_up: ScalingRules | None = None
     scale_down: ScalingRules | None = None
     # the HPA existed before the stack: it stays when the stack is destroyed, and `up` takes over its fields
@@ -66,8 +66,8 @@ class GpuAutoscaler(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:GpuAutoscaler", name, None, opts)
         create = _create_v2 if args.api == "v2" else _create_v2beta1
-        # Kubernetes scales nothing while two HPAs select the same pods, and `up` would delete the old one only after
-        # the new one reads its metric.
+        # Kubernetes does not scale while two HPAs select the same pods, and `up` would delete the old HPA only after
+        # the new HPA reads its metric.
         options = pulumi.ResourceOptions(
             parent=self, delete_before_replace=True, retain_on_delete=args.adopted or args.retain_on_delete
         )
@@ -91,13 +91,13 @@ def _create_v2(name: str, args: GpuAutoscalerArgs, options: pulumi.ResourceOptio
                     type="Pods",
                     pods=v2.PodsMetricSourceArgs(
                         metric=v2.MetricIdentifierArgs(name=metric),
-                        # `Utilization`, as in the guide, is accepted for pods but means nothing there.
+                        # The API accepts the guide's type `Utilization` for pods, but it has no effect.
                         target=v2.MetricTargetArgs(type="AverageValue", average_value=f"{target:f}"),
                     ),
                 )
                 for metric, target in args.metrics.items()
             ],
-            # Without a behavior one sync adds at most max(2 x current, 4) replicas.
+            # Without a behavior, a sync scales up to at most max(2 x current, 4) replicas.
             behavior=v2.HorizontalPodAutoscalerBehaviorArgs(
                 scale_up=_scaling_rules(args.scale_up), scale_down=_scaling_rules(args.scale_down)
             ),
@@ -131,7 +131,7 @@ def _create_v2beta1(
 
 
 def _metadata(args: GpuAutoscalerArgs) -> kubernetes.meta.v1.ObjectMetaArgs:
-    # Lets the provider set fields that kubectl or a console has set, which is a conflict otherwise.
+    # Lets the provider take over fields that kubectl or a console has set; otherwise they conflict.
     takeover = {"pulumi.com/patchForce": "true"} if args.adopted else {}
     return kubernetes.meta.v1.ObjectMetaArgs(
         name=args.autoscaler_name,

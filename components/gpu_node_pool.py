@@ -11,7 +11,7 @@ import pulumi_alicloud as alicloud
 
 from autoscaling.ack.card_modes import CARD_MODES, SCHEDULE_LABEL, CardModeName
 from autoscaling.ack.node_labels import DRIVER_LABEL
-from autoscaling.ack.pool_changes import not_reached
+from autoscaling.ack.pool_changes import update_warnings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class NodeTaint:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSpec:
-    """Nodes of one kind: exactly one of `size` and `limits` is set."""
+    """Nodes of the same kind: set either `size` or `limits`."""
 
     pool_name: str
     instance_types: Sequence[str]
@@ -61,13 +61,13 @@ class PoolSpec:
     retain_on_delete: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what the provider accepts and then misunderstands.
+        """Refuse combinations that the provider accepts and misinterprets.
 
         Raises:
-            ValueError: both or none of `size` and `limits`, or limits in the wrong order.
+            ValueError: both or neither of `size` and `limits` are set, or `min` is above `max`.
         """
         if (self.size is None) == (self.limits is None):
-            raise ValueError("a node pool has either a size or limits")
+            raise ValueError("set either size or limits of a node pool")
         if self.limits and self.limits.min > self.limits.max:
             raise ValueError(f"limits of a node pool: min ({self.limits.min}) is above max ({self.limits.max})")
 
@@ -77,13 +77,13 @@ class GpuNodePoolArgs:
     """A node pool of a cluster."""
 
     cluster_id: pulumi.Input[str]
-    # the vSwitches for a pool that names none
+    # vSwitches for a pool without its own
     cluster_vswitch_ids: pulumi.Input[Sequence[str]] = ()
     pool: PoolSpec
 
 
 class GpuNodePool(pulumi.ComponentResource):
-    """A node pool that shares its cards between pods as the card mode says. Requires an alicloud provider."""
+    """A GPU node pool with a card mode. Requires an alicloud provider."""
 
     node_pool: alicloud.cs.NodePool
     node_pool_id: pulumi.Output[str]
@@ -126,13 +126,15 @@ class GpuNodePool(pulumi.ComponentResource):
             spot_price_limits=price_limits or None,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # The autoscaler owns the number.
+                # The cluster autoscaler owns the node count.
                 ignore_changes=["desiredSize"] if pool.limits else None,
                 retain_on_delete=pool.adopted or pool.retain_on_delete,
                 hooks=pulumi.ResourceHookBinding(
                     before_update=[
                         pulumi.ResourceHook(
-                            f"{name}-nodes-not-reached", _warn_of_old_nodes, pulumi.ResourceHookOptions(on_dry_run=True)
+                            f"{name}-nodes-not-reached",
+                            _warn_about_existing_nodes,
+                            pulumi.ResourceHookOptions(on_dry_run=True),
                         )
                     ]
                 ),
@@ -140,11 +142,11 @@ class GpuNodePool(pulumi.ComponentResource):
         )
         self.node_pool_id = self.node_pool.node_pool_id
         if pulumi.runtime.is_dry_run():
-            self._warn_of_a_namesake(args)
+            self._warn_about_unmanaged_pool(args)
         self.register_outputs({"nodePoolId": self.node_pool_id})
 
-    def _warn_of_a_namesake(self, args: GpuNodePoolArgs) -> None:
-        """A leftover or hand-made pool costs as much as ours and is easy to miss."""
+    def _warn_about_unmanaged_pool(self, args: GpuNodePoolArgs) -> None:
+        """Warn about a pool of the same name: a leftover or hand-made pool costs as much and is easy to miss."""
         name = args.pool.pool_name
         found = alicloud.cs.get_kubernetes_node_pools_output(
             cluster_id=args.cluster_id, node_pool_name=name, opts=pulumi.InvokeOutputOptions(parent=self)
@@ -162,8 +164,8 @@ class GpuNodePool(pulumi.ComponentResource):
         _warned: pulumi.Output[bool] = found.nodepools.apply(warn)
 
 
-def _warn_of_old_nodes(args: pulumi.ResourceHookArgs) -> None:
-    for sentence in not_reached(args.old_inputs or {}, args.new_inputs or {}):
+def _warn_about_existing_nodes(args: pulumi.ResourceHookArgs) -> None:
+    for sentence in update_warnings(args.old_inputs or {}, args.new_inputs or {}):
         pulumi.log.warn(sentence)
 
 

@@ -13,23 +13,23 @@ from pulumi_kubernetes.core import v1
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
 
 _PATIENCE_SECONDS = 30 * 60
-"""Minutes each for a GPU node to start, for the pull of a model's image, and for the load of a model."""
+"""Starting a GPU node, pulling the image and loading the model take minutes each."""
 
 _SHUTDOWN_SECONDS = 30
-"""From SIGTERM to SIGKILL, Kubernetes' own default."""
+"""From SIGTERM to SIGKILL; Kubernetes' default."""
 
 _STARTUP_PERIOD_SECONDS = 5
 
-_NEEDED_BY_NO_SERVER = ["AUDIT_WRITE", "MKNOD", "NET_RAW", "SETFCAP", "SETPCAP", "SYS_CHROOT"]
-"""Capabilities that containerd gives to root. Images that start as root, listen on 80 and change to a user need the
-rest (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, NET_BIND_SERVICE, SETGID, SETUID)."""
+_DROPPED_CAPABILITIES = ["AUDIT_WRITE", "MKNOD", "NET_RAW", "SETFCAP", "SETPCAP", "SYS_CHROOT"]
+"""Capabilities that containerd grants to root and no server needs. Images that start as root, listen on port 80 and
+switch to a user need the rest (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, NET_BIND_SERVICE, SETGID, SETUID)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceServiceArgs:
-    """One service."""
+    """An inference service."""
 
-    # name of the Deployment, and value of the pods' label app
+    # name of the Deployment, and value of the pods' label `app`
     service_name: str
     # name of the Kubernetes Service
     kubernetes_service: str
@@ -41,20 +41,20 @@ class InferenceServiceArgs:
     port: int
     # GPU resources of each pod, such as {"nvidia.com/gpu": "1"}
     gpu_limits: Mapping[str, str]
-    # what the scheduler reserves for each pod, such as {"cpu": "1", "memory": "2Gi"}
+    # resource requests of each pod, such as {"cpu": "1", "memory": "2Gi"}
     requests: Mapping[str, str] = field(default_factory=dict)
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     # Secrets of the namespace; their keys become environment variables
     env_from: Sequence[str] = ()
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
-    # a change replaces the load balancer, and its address
+    # a change replaces the load balancer and its address
     load_balancer: Literal["internet", "intranet"] = "internet"
     # answers GET with 200 when a pod can serve; None: probes only connect to the port
     health_path: str | None = None
     # how long a pod usually takes to become Ready
     startup_seconds: int = 0
-    # how long a pod still serves after Kubernetes asked it to stop
+    # how long a pod keeps serving after Kubernetes asks it to stop
     drain_seconds: int = 0
     run_as_non_root: bool = False
     # Deployment and Service existed before the stack: they stay when the stack is destroyed, `up` takes over their
@@ -65,7 +65,7 @@ class InferenceServiceArgs:
 
     @property
     def patience_seconds(self) -> int:
-        """How long a pod may take to become Ready before that is a failure."""
+        """Time until a pod that is not Ready counts as failed."""
         return max(_PATIENCE_SECONDS, 2 * self.startup_seconds)
 
 
@@ -79,13 +79,13 @@ class InferenceService(pulumi.ComponentResource):
     disruption_budget: kubernetes.policy.v1.PodDisruptionBudget
     service: v1.Service
     address: pulumi.Output[str]
-    """`host`, or where the port is not 80, `host:port`."""
+    """`host`, or `host:port` if the port is not 80."""
 
     def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:InferenceService", name, None, opts)
         labels = {"app": args.service_name}
         metadata = {"namespace": args.namespace, "labels": labels}
-        # Lets the provider set fields that kubectl or a console has set, which is a conflict otherwise.
+        # Lets the provider take over fields that kubectl or a console has set; otherwise they conflict.
         takeover = {"pulumi.com/patchForce": "true"} if args.adopted else {}
         patience = f"{args.patience_seconds // 60}m"
         common = pulumi.ResourceOptions(
@@ -103,7 +103,7 @@ class InferenceService(pulumi.ComponentResource):
         self.disruption_budget = kubernetes.policy.v1.PodDisruptionBudget(
             f"{name}-disruption-budget",
             metadata={"name": args.service_name, **metadata},
-            # `minAvailable` would never let the only replica of a service leave its node.
+            # `minAvailable` would block the eviction of a service's only replica.
             spec=kubernetes.policy.v1.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=_selector(args)),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -123,8 +123,8 @@ class InferenceService(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     # The provider waits for the Deployment's pods.
                     depends_on=[self.deployment],
-                    # A load balancer keeps its kind of address. Not `replace_on_changes` of the annotation: an
-                    # adopted Service may carry the annotation.
+                    # The address type of a load balancer is fixed. `replace_on_changes` on the annotation is wrong:
+                    # an adopted Service may already have the annotation.
                     replacement_trigger=args.load_balancer,
                     delete_before_replace=True,
                 ),
@@ -192,7 +192,7 @@ def _container(args: InferenceServiceArgs) -> v1.ContainerArgs:
             args, period=_STARTUP_PERIOD_SECONDS, failures=args.patience_seconds // _STARTUP_PERIOD_SECONDS
         ),
         readiness_probe=_probe(args, period=5, failures=3),
-        # Not by the port: a hanging server still accepts connections, and a busy one may not.
+        # No liveness probe on the port: a hanging server accepts connections, and a busy server may not.
         liveness_probe=_probe(args, period=10, failures=6) if args.health_path else None,
         lifecycle=_lifecycle(args),
         security_context=_container_security(args),
@@ -200,7 +200,7 @@ def _container(args: InferenceServiceArgs) -> v1.ContainerArgs:
 
 
 def _probe(args: InferenceServiceArgs, *, period: int, failures: int) -> v1.ProbeArgs | None:
-    """A failure is `failures` refusals, one each `period` seconds."""
+    """Probe every `period` seconds; fail after `failures` failures in a row."""
     path, port = args.health_path, args.container_port
     if args.adopted and not path:
         return None
@@ -214,10 +214,10 @@ def _probe(args: InferenceServiceArgs, *, period: int, failures: int) -> v1.Prob
 
 
 def _lifecycle(args: InferenceServiceArgs) -> v1.LifecycleArgs | None:
-    """A pause between a pod's removal from the load balancer and its SIGTERM.
+    """Wait between a pod's removal from the load balancer and its SIGTERM.
 
-    The kubelet's own `sleep` needs Kubernetes 1.30 (KEP-3960); the API server of an older cluster refuses it. An image
-    without the command stops at once: the kubelet reports FailedPreStopHook and goes on.
+    The kubelet's own `sleep` action needs Kubernetes 1.30 (KEP-3960); older API servers refuse it. In an image without
+    the command `sleep`, the pod stops at once, and the kubelet reports FailedPreStopHook.
     """
     if not args.drain_seconds:
         return None
@@ -229,7 +229,7 @@ def _container_security(args: InferenceServiceArgs) -> v1.SecurityContextArgs | 
     if args.adopted:
         return None
     return v1.SecurityContextArgs(
-        allow_privilege_escalation=False, capabilities=v1.CapabilitiesArgs(drop=_NEEDED_BY_NO_SERVER)
+        allow_privilege_escalation=False, capabilities=v1.CapabilitiesArgs(drop=_DROPPED_CAPABILITIES)
     )
 
 
@@ -237,5 +237,7 @@ def _address(status: v1.outputs.ServiceStatus | None, port: int) -> str:
     ingress = (status and status.load_balancer and status.load_balancer.ingress) or []
     host = next((entry.ip or entry.hostname for entry in ingress), None)
     if not host:
-        raise pulumi.RunError("the Service has no load balancer address: see its events with kubectl describe service.")
+        raise pulumi.RunError(
+            "the Service has no load balancer address: check its events with kubectl describe service."
+        )
     return str(host) if port == 80 else f"{host}:{port}"

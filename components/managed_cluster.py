@@ -1,4 +1,4 @@
-"""A new ACK cluster with Terway, and CPU nodes for what needs no GPU."""
+"""A new ACK cluster with Terway, and CPU nodes for pods without GPUs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CREATION_ONLY = ["addons", "newNatGateway", "slbInternetEnabled"]
 
 @dataclass(frozen=True, kw_only=True)
 class NewCluster:
-    """A cluster in a VPC of its own (`zones`) or in existing vSwitches: exactly one of the two is set."""
+    """A cluster in a new VPC or in existing vSwitches: set either `zones` or `vswitch_ids`."""
 
     name: str
     # edition, such as ack.pro.small
     spec: str
-    # such as 1.35.2-aliyun.1; None: the newest that ACK offers
+    # such as 1.35.2-aliyun.1; None: the newest version that ACK offers
     version: str | None = None
     # zones and addresses of a new VPC
     zones: Sequence[str] = ()
@@ -73,7 +73,7 @@ class ManagedCluster(pulumi.ComponentResource):
             service_cidr=creation.service_cidr,
             # The provider refuses the pods' vSwitches without the add-on: pulumi-alicloud's issue 1027.
             addons=[alicloud.cs.ManagedKubernetesAddonArgs(name="terway-eniip")],
-            # An existing VPC has its own way out.
+            # An existing VPC has its own internet access.
             new_nat_gateway=not creation.vswitch_ids,
             slb_internet_enabled=args.internet,
             deletion_protection=creation.deletion_protection,
@@ -109,8 +109,8 @@ class ManagedCluster(pulumi.ComponentResource):
             )
             services = IPv4Network(creation.service_cidr)
             passed = network.with_room_for(services, pulumi.InvokeOutputOptions(parent=self))
-            return _once(passed, network.vswitch_ids), _once(passed, network.pod_vswitch_ids)
-        made = ClusterNetwork(
+            return _after(passed, network.vswitch_ids), _after(passed, network.pod_vswitch_ids)
+        created = ClusterNetwork(
             name,
             ClusterNetworkArgs(
                 vpc_name=creation.name,
@@ -120,11 +120,11 @@ class ManagedCluster(pulumi.ComponentResource):
             ),
             pulumi.ResourceOptions(parent=self),
         )
-        return made.vswitch_ids, made.pod_vswitch_ids
+        return created.vswitch_ids, created.pod_vswitch_ids
 
 
-def _once(passed: pulumi.Output[bool], ids: Sequence[str]) -> list[pulumi.Output[str]]:
-    def after(vswitch_id: str) -> pulumi.Output[str]:
+def _after(passed: pulumi.Output[bool], ids: Sequence[str]) -> list[pulumi.Output[str]]:
+    def output(vswitch_id: str) -> pulumi.Output[str]:
         return passed.apply(lambda _: vswitch_id)
 
-    return [after(vswitch_id) for vswitch_id in ids]
+    return [output(vswitch_id) for vswitch_id in ids]

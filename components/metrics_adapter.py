@@ -26,14 +26,14 @@ class ReleaseSpec:
     chart: str
     # version of the chart; None: only a download would show it
     chart_version: str | None = None
-    # the name that the release carries, such as ackgpu/dev
+    # name of the stack, such as ackgpu/dev, recorded in the release's values
     stack: str
     rules: Sequence[Rule]
     # such as 1m; at least Prometheus' scrape interval, at most 20m
     relist_interval: str
     # value of the header Authorization of each query; a secret, also in the state
     prometheus_authorization: pulumi.Input[str] | None = field(default=None, repr=False)
-    # further values of the chart, none of them one that is set here
+    # further values of the chart; the values that are set here take precedence
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     # the release existed before the stack, and stays when the stack is destroyed
     adopted: bool = False
@@ -43,30 +43,30 @@ class ReleaseSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsAdapterArgs:
-    """A release, and the Prometheus that it reads."""
+    """A release and the Prometheus that it reads."""
 
     release: ReleaseSpec
     # HTTP API address of Prometheus; a secret, also in the state
     prometheus_url: pulumi.Input[str] = field(repr=False)
-    # of the cluster, and the look at it: keep the live rules in use, clean up after a killed run; None: do neither
+    # access to the cluster, to keep live rules in use and to clean up after a killed run; None: do neither
     kubeconfig: pulumi.Output[str] | None = field(default=None, repr=False)
     look: ClusterLook | None = field(default=None, repr=False)
 
 
 class MetricsAdapter(pulumi.ComponentResource):
-    """The release `ack-alibaba-cloud-metrics-adapter`, one for a cluster. Requires a Kubernetes provider."""
+    """The release `ack-alibaba-cloud-metrics-adapter`, at most one per cluster. Requires a Kubernetes provider."""
 
     release: kubernetes.helm.v3.Release
     rules: pulumi.Output[Sequence[Rule]]
-    """The rules of the args, and the live ones that an HPA still reads."""
+    """The rules of the args, and live rules that an HPA still reads."""
 
     def __init__(self, name: str, args: MetricsAdapterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         spec = args.release
-        # The provider looks for the chart at `up` only, after it has created everything before.
+        # The provider looks for the chart only at `up`, after it has created other resources.
         if "://" not in spec.chart and not Path(spec.chart).exists():
             raise pulumi.RunError(
-                f"the chart of the metrics adapter is {spec.chart!r}, and there is no such file or folder: give a URL, "
-                "or a path from the folder of the project."
+                f"the chart of the metrics adapter is {spec.chart!r}, which does not exist: use a URL, or a path "
+                "relative to the project's folder."
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
         self.rules, before = pulumi.Output.from_input(spec.rules), []
@@ -78,7 +78,7 @@ class MetricsAdapter(pulumi.ComponentResource):
         self.release = kubernetes.helm.v3.Release(
             f"{name}-release",
             kubernetes.helm.v3.ReleaseArgs(
-                # Pulumi's own suffix would give the Service another name than the APIService expects.
+                # With Pulumi's random suffix, the Service would not have the name that the APIService expects.
                 name=ADAPTER_NAME,
                 namespace=ADAPTER_NAMESPACE,
                 chart=spec.chart,
@@ -96,7 +96,7 @@ class MetricsAdapter(pulumi.ComponentResource):
                     _as_secrets(spec.values),
                 ),
             ),
-            # The vendor's chart does not upgrade in place. The same chart from another place does.
+            # The vendor's chart does not upgrade in place. A new location of the same chart needs no replacement.
             opts=pulumi.ResourceOptions(
                 parent=self,
                 replace_on_changes=["version"],
@@ -105,24 +105,24 @@ class MetricsAdapter(pulumi.ComponentResource):
                 hooks=pulumi.ResourceHookBinding(
                     before_create=before,
                     before_update=before,
-                    on_error=[pulumi.ErrorHook(f"{name}-failed", _say_what_to_do)],
+                    on_error=[pulumi.ErrorHook(f"{name}-failed", _report_failure)],
                 ),
             ),
         )
         self.register_outputs({"release": self.release.name, "namespace": self.release.namespace})
 
 
-def _say_what_to_do(failure: pulumi.ErrorHookArgs) -> bool:
+def _report_failure(failure: pulumi.ErrorHookArgs) -> bool:
     if failure.failed_operation != "delete":
         pulumi.log.error(
-            "the adapter's release failed, and HPAs may not scale until it is healthy: fix the error, or set "
-            "metricsAdapter back to what worked, and run `pulumi up` again; nothing has to be cleaned up by hand."
+            "the adapter's release failed, and HPAs cannot scale until it is healthy. Fix the error or restore the "
+            "previous metricsAdapter settings, then run `pulumi up` again. No manual cleanup is needed."
         )
     return False
 
 
 def _as_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine decrypts settings, so that each of the user's values may have been encrypted."""
+    """Mark all values as secrets: the engine decrypts settings, so any of them may have been encrypted."""
     return {
         key: _as_secrets(value) if isinstance(value, Mapping) else pulumi.Output.secret(value)
         for key, value in values.items()

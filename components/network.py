@@ -19,12 +19,12 @@ class ClusterNetworkArgs:
     vpc_name: str
     cidr: IPv4Network
     zones: Sequence[str]
-    # whether Pulumi refuses to delete it
+    # whether Pulumi refuses to delete the network
     protect: bool = True
 
 
 class ClusterNetwork(pulumi.ComponentResource):
-    """A VPC, with a vSwitch for nodes and one for pods in each zone. Requires an alicloud provider."""
+    """A VPC with a vSwitch for nodes and a vSwitch for pods in each zone. Requires an alicloud provider."""
 
     vswitch_ids: Sequence[pulumi.Output[str]]
     """The vSwitches of the nodes."""
@@ -35,13 +35,13 @@ class ClusterNetwork(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self, protect=args.protect)
         vpc = alicloud.vpc.Network(f"{name}-vpc", vpc_name=args.vpc_name, cidr_block=str(args.cidr), opts=options)
 
-        def vswitch(zone: str, what: str, block: IPv4Network) -> pulumi.Output[str]:
+        def vswitch(zone: str, purpose: str, block: IPv4Network) -> pulumi.Output[str]:
             return alicloud.vpc.Switch(
-                f"{name}-{what}-{zone}",
+                f"{name}-{purpose}-{zone}",
                 vpc_id=vpc.id,
                 zone_id=zone,
                 cidr_block=str(block),
-                vswitch_name=f"{args.vpc_name}-{what}-{zone}",
+                vswitch_name=f"{args.vpc_name}-{purpose}-{zone}",
                 opts=options,
             ).id
 

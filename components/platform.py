@@ -27,7 +27,7 @@ class PlatformArgs:
     # owner of the cluster's Prometheus, as ArmsPrometheusArgs has it
     prometheus: Literal["instance", "addon", "existing"] = "instance"
     release: ReleaseSpec
-    # at the cluster, for the preflight of `cluster` too
+    # shared with the preflight of `cluster`
     look: ClusterLook
 
 
@@ -65,10 +65,10 @@ class Platform(pulumi.ComponentResource):
 
 
 def cluster_of(platform: pulumi.ComponentResource, args: AckClusterArgs) -> AckCluster:
-    """The cluster of a platform, or of a bare component in its place: `commands/access` registers nothing else."""
+    """Create the cluster below a platform, or below a bare component as in `commands/access`."""
     return AckCluster("cluster", args, _child_of(platform))
 
 
 def _child_of(platform: pulumi.ComponentResource) -> pulumi.ResourceOptions:
-    # The children, with these names, had no parent before the platform was a component.
+    # In older stacks, these resources have no parent.
     return pulumi.ResourceOptions(parent=platform, aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)])

@@ -12,10 +12,10 @@ import pulumi_alicloud as alicloud
 
 @dataclass(frozen=True, kw_only=True)
 class ArmsPrometheusArgs:
-    """The cluster, and the owner of its instance.
+    """The cluster and the owner of its instance.
 
-    `instance`: this stack, as an `arms.Prometheus`; `addon`: this stack, as the add-on `arms-prometheus`;
-    `existing`: another owner; this stack creates and deletes nothing.
+    `instance`: this stack, as an `arms.Prometheus`. `addon`: this stack, as the add-on `arms-prometheus`. `existing`:
+    another owner; this stack does not create or delete it.
     """
 
     cluster_id: pulumi.Input[str]
@@ -23,7 +23,7 @@ class ArmsPrometheusArgs:
 
 
 class ArmsPrometheus(pulumi.ComponentResource):
-    """One Prometheus for the cluster. Requires an alicloud provider."""
+    """The cluster's Prometheus. Requires an alicloud provider."""
 
     owner: pulumi.CustomResource | None
     """The resource of this stack; None for `existing`."""
@@ -35,7 +35,7 @@ class ArmsPrometheus(pulumi.ComponentResource):
         self.owner = self._create_owner(name, args)
         cluster_id = pulumi.Output.from_input(args.cluster_id)
         if self.owner and args.managed_by == "instance" and pulumi.runtime.is_dry_run():
-            self._require_none_of_others(self.owner, cluster_id)
+            self._refuse_unmanaged_instance(self.owner, cluster_id)
         found = alicloud.arms.get_prometheus_output(
             ids=cluster_id.apply(lambda known: [known]),
             # The addresses are empty strings without it.
@@ -47,11 +47,11 @@ class ArmsPrometheus(pulumi.ComponentResource):
             lambda known: found.prometheis.apply(lambda instances: _address(known, instances))
         )
         self.http_api_url = pulumi.Output.secret(address)
-        # The address is a secret, which no output in the state has to show.
+        # The address is a secret, so it is not a registered output.
         self.register_outputs({})
 
-    def _require_none_of_others(self, owner: pulumi.CustomResource, cluster_id: pulumi.Output[str]) -> None:
-        """Report at preview what would make `up` fail halfway."""
+    def _refuse_unmanaged_instance(self, owner: pulumi.CustomResource, cluster_id: pulumi.Output[str]) -> None:
+        """Report an existing instance at preview; `up` would fail halfway."""
         found = alicloud.arms.get_prometheus_output(
             ids=cluster_id.apply(lambda known: [known]), opts=pulumi.InvokeOutputOptions(parent=self)
         )
@@ -61,7 +61,7 @@ class ArmsPrometheus(pulumi.ComponentResource):
             if instances and not await owner.id.is_known():
                 raise pulumi.RunError(
                     f"cluster {instances[0].cluster_id} already has a Managed Prometheus instance that this stack does "
-                    "not manage: set prometheus.managedBy to existing, and the stack uses it and leaves it."
+                    "not manage: set prometheus.managedBy to existing to use that instance without managing it."
                 )
             return True
 

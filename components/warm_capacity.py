@@ -24,23 +24,23 @@ _LABEL = "ackgpu/warm-capacity"
 
 @dataclass(frozen=True, kw_only=True)
 class WarmCapacityArgs:
-    """The number of cards, and the pool that they are in."""
+    """The number of cards to keep warm, and their pool."""
 
     pool: PoolSpec
     # id of the pool, from its output
     node_pool_id: pulumi.Input[str]
     region: str
-    # pods, with a card each
+    # number of placeholder pods, each with a card
     gpus: int
 
     def __post_init__(self) -> None:
-        """Refuse a pool of whose cards a pod cannot ask for a whole one.
+        """Refuse a pool with cards that a placeholder cannot fill.
 
         Raises:
-            ValueError: as above; the checks of the settings refuse it before.
+            ValueError: the pool has such cards; the checks of the settings refuse it earlier.
         """
         if self.gpu_limits is None:
-            raise ValueError(f"a placeholder cannot ask for a whole card of the pool {self.pool.pool_name}")
+            raise ValueError(f"a placeholder pod cannot request a whole card of pool {self.pool.pool_name}")
 
     @property
     def gpu_limits(self) -> Mapping[str, str] | None:
@@ -62,7 +62,7 @@ class WarmCapacity(pulumi.ComponentResource):
             value=PRIORITY,
             # A placeholder never evicts another pod.
             preemption_policy="Never",
-            description="Placeholders that keep GPUs warm: any other pod pushes them out.",
+            description="Placeholders that keep GPUs warm: any other pod preempts them.",
             # Kubernetes does not change the value of a PriorityClass.
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
@@ -79,7 +79,7 @@ class WarmCapacity(pulumi.ComponentResource):
             spec=kubernetes.apps.v1.DeploymentSpecArgs(
                 replicas=args.gpus,
                 selector=kubernetes.meta.v1.LabelSelectorArgs(match_labels=labels),
-                # New placeholders beside the old ones would add nodes for a moment.
+                # A rolling update would run old and new placeholders side by side and add nodes.
                 strategy=kubernetes.apps.v1.DeploymentStrategyArgs(type="Recreate"),
                 template=kubernetes.core.v1.PodTemplateSpecArgs(
                     metadata=kubernetes.meta.v1.ObjectMetaArgs(labels=labels),
@@ -117,7 +117,7 @@ def _placeholder(args: WarmCapacityArgs, priority_class: pulumi.Input[str]) -> k
                 name="pause",
                 image=pause_image(args.region),
                 resources=kubernetes.core.v1.ResourceRequirementsArgs(
-                    # Almost nothing but the card, so that the pod fits wherever a card is free.
+                    # Requests little besides the card, so that the pod fits wherever a card is free.
                     limits={"cpu": "10m", "memory": "16Mi", **(args.gpu_limits or {})}
                 ),
                 security_context=kubernetes.core.v1.SecurityContextArgs(

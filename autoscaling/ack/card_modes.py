@@ -1,10 +1,10 @@
-"""How the cards of a node pool are given to pods: the nodes' label, the pods' resource, the autoscaler's kind.
+"""Card modes: the ways to share the cards of a node pool between pods.
 
-The modes are values of ACK's node label `ack.node.gpu.schedule`, but `exclusive`, whose value is `default`. Source:
-ACK's page on GPU scheduling labels (2026-03-26; `mig`: an older edition), and the provider's `scaling_config.type`.
+A mode is a value of ACK's node label `ack.node.gpu.schedule`; `exclusive` is the value `default`. Sources: ACK's page
+on GPU scheduling labels (2026-03-26; `mig`: an older edition), and the provider's `scaling_config.type`.
 
-A mode reaches a pod in three steps: `settings/capacity.py` requires the service's settings that `asks_for` names,
-`program/args.py` turns them into the container's limits by `pod_limits`, and the pool gives its nodes the label.
+The pool sets the label on its nodes. `settings/capacity.py` requires the service settings that `asks_for` lists, and
+`program/args.py` uses `pod_limits` to turn them into the container's limits.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ SCHEDULE_LABEL = "ack.node.gpu.schedule"
 
 WHOLE_GPU = "nvidia.com/gpu"
 GPU_MEMORY = "aliyun.com/gpu-mem"
-"""GiB of one card's memory."""
+"""Memory of a card, in GiB."""
 GPU_CORE = "aliyun.com/gpu-core.percentage"
-"""Percent of one card's computing power."""
+"""Computing power of a card, in percent."""
 
 
 @dataclass(frozen=True)
 class CardMode:
-    """One way to share, or not to share, a card."""
+    """A way to share cards between pods, or not to share them."""
 
     schedule: str
     """Value of the nodes' label."""
     scaling_type: Literal["gpu", "gpushare"]
-    """What the cluster's autoscaler counts on the nodes."""
+    """Resource that the cluster autoscaler counts on the nodes."""
     asks_for: tuple[str, ...]
-    """Settings of a service that say what a pod gets."""
+    """Service settings with the GPU resources of a pod."""
 
 
 CARD_MODES: dict[CardModeName, CardMode] = {
@@ -47,16 +47,16 @@ CARD_MODES: dict[CardModeName, CardMode] = {
 def pod_limits(
     *, gpus: int, memory_gib: int | None = None, core_percent: int | None = None, mig_profile: str | None = None
 ) -> dict[str, str]:
-    """The GPU resources of a pod.
+    """Return the GPU resources of a pod.
 
     Args:
-        gpus: whole cards, or MIG instances where there is a profile; not read where `memory_gib` is given.
-        memory_gib: GiB of a shared card.
-        core_percent: percent of a shared card's computing power.
-        mig_profile: such as `1g.10gb` or `1g.10gb+me`.
+        gpus: number of cards, or of MIG instances if `mig_profile` is set; ignored if `memory_gib` is set.
+        memory_gib: memory of a shared card, in GiB.
+        core_percent: computing power of a shared card, in percent.
+        mig_profile: profile such as `1g.10gb` or `1g.10gb+me`.
     """
     if memory_gib is not None:
         core = {} if core_percent is None else {GPU_CORE: str(core_percent)}
         return {GPU_MEMORY: str(memory_gib), **core}
-    # NVIDIA's device plugin writes a dot for the plus sign, which the name of a resource can't have.
+    # A resource name cannot contain a plus sign, so NVIDIA's device plugin writes a dot.
     return {f"nvidia.com/mig-{mig_profile.replace('+', '.')}" if mig_profile else WHOLE_GPU: str(gpus)}

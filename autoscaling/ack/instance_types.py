@@ -1,4 +1,4 @@
-"""GPU instance types of Alibaba Cloud ECS: what a node brings."""
+"""GPU instance types of Alibaba Cloud ECS and their resources."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class InstanceType:
-    """One row of `gpu_instance_types.csv`; the file names the source of each."""
+    """A row of `gpu_instance_types.csv`, which names the source of each row."""
 
     name: str
     gpu_model: str
     gpus: float
-    """GPUs of a node; a fraction for a type that has a slice of a card (vGPU)."""
+    """GPUs of a node; a fraction for a type with part of a card (vGPU)."""
     gpu_memory_gib: float
-    """Memory of one GPU in GiB; 0 where no source gives it."""
+    """Memory of each GPU in GiB; 0 if unknown."""
     vcpus: float
-    """vCPUs of a node; 0 where no source gives them."""
+    """vCPUs of a node; 0 if unknown."""
     memory_gib: float
-    """Memory of a node in GiB; 0 where no source gives it."""
+    """Memory of a node in GiB; 0 if unknown."""
     gpus_documented: bool
-    """Whether the vendor's own page gives the number of GPUs; else it is inferred."""
+    """Whether the number of GPUs is from the vendor's own page; otherwise it is inferred."""
     usable_on_ack: bool
-    """ACK takes no type with confidential computing (`-tee`; https://www.alibabacloud.com/help/en/document_detail/422806.html)."""
+    """False for confidential computing (`-tee`): https://www.alibabacloud.com/help/en/document_detail/422806.html."""
 
 
 @cache
@@ -50,12 +50,12 @@ def _table() -> dict[str, InstanceType]:
 
 
 def find_instance_type(name: str) -> InstanceType | None:
-    """The type of that name, or None where the table does not have it: it may be newer than the table."""
+    """Return the type of that name; None if it is not in the table, for example because it is newer."""
     return _table().get(name)
 
 
 def has_gpus(name: str) -> bool:
-    """Whether a type is of a family with GPUs: gn, vgn and sgn, and ebm and scc before those are bare metal.
+    """Return whether a type has GPUs: families gn, vgn and sgn, with ebm or scc in front for bare metal.
 
     https://www.alibabacloud.com/help/en/ecs/user-guide/overview-of-instance-families
     """
@@ -63,7 +63,7 @@ def has_gpus(name: str) -> bool:
 
 
 def gpu_memory_mib(names: Sequence[str]) -> int | None:
-    """Memory of the largest GPU of these types, in MiB; None where no source gives that of each."""
+    """Return the memory of the largest GPU of these types, in MiB; None if the memory of any type is unknown."""
     rows = [find_instance_type(name) for name in names]
     sizes = [row.gpu_memory_gib for row in rows if row and row.gpu_memory_gib]
     return int(max(sizes) * 1024) if len(sizes) == len(rows) else None

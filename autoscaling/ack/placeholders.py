@@ -1,4 +1,4 @@
-"""What a placeholder pod is: a whole card for nothing, until a real pod pushes it out."""
+"""Placeholder pods: each reserves a whole card until a real pod preempts it."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from autoscaling.ack.card_modes import CARD_MODES, CardModeName, pod_limits
 from autoscaling.ack.instance_types import find_instance_type
 
 PRIORITY = -1
-"""Below the 0 of pods without a class, and above the -10 below which the cluster's autoscaler brings no node.
+"""Below 0, the priority of pods without a class; above -10, below which the cluster autoscaler adds no node.
 
 https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-ack-autoscaling-placeholder-to-scale-pods-in-seconds
 """
 
 PLACEHOLDERS_NAMESPACE = "default"
-"""Not kube-system: the cluster's autoscaler gives no node back that has a pod of it."""
+"""Not kube-system: the cluster autoscaler does not remove nodes with pods of that namespace."""
 
 _SHARE_OF_MEMORY = 0.9
-"""The driver reports less memory than a card is sold with (22 of 24 GiB of an A10), and ACK offers whole GiB of it."""
+"""The driver reports less than the nominal memory (22 of 24 GiB for an A10), and ACK allocates whole GiB of that."""
 
 
 def placeholders_name(pool: str) -> str:
-    """Of the Deployment and the PriorityClass of a pool's placeholders."""
+    """Return the name of the Deployment and the PriorityClass for a pool's placeholders."""
     return f"{pool}-warm"
 
 
 def pause_image(region: str) -> str:
-    """The image that each node of ACK has already, since the sandbox of every pod runs it; inside the region's VPC."""
+    """Return the pause image in the region's VPC. Every ACK node has it already, for pod sandboxes."""
     return f"registry-{region}-vpc.ack.aliyuncs.com/acs/pause:3.9"
 
 
 def is_pause_image(image: str) -> bool:
-    """Whether the image runs no process of its own."""
+    """Return whether the image does nothing but wait."""
     return "/pause:" in image
 
 
 def placeholder_limits(card_mode: CardModeName, instance_types: Sequence[str]) -> dict[str, str] | None:
-    """The GPU resources of a pod that has a card of any of these types for itself.
+    """Return the GPU resources of a pod that fills a whole card of any of these types.
 
-    None where that can't be said: of MIG instances, and of shared cards whose memory no source gives.
+    None for MIG instances, and for shared cards of unknown memory.
     """
     if card_mode == "mig":
         return None

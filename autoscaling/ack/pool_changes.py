@@ -1,4 +1,4 @@
-"""What a change of a node pool does not reach: the provider sends it, and nodes or servers go on as before."""
+"""Warnings on updates of a node pool that do not affect existing nodes."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ _SETTINGS = {
     "spotStrategy": "spot",
     "spotPriceLimits": "spot",
 }
-"""Settings of the pool by the provider's inputs that nodes get when they are made."""
+"""Provider inputs that apply only when a node is created, with their settings."""
 
 _LABELS = {SCHEDULE_LABEL: "cardMode", DRIVER_LABEL: "driverVersion"}
-"""The same by labels. Those of living nodes don't change, with `updateNodes` neither:
+"""Labels that apply only when a node is created, even with `updateNodes`, with their settings:
 https://github.com/pulumi/pulumi-alicloud/issues/924."""
 
 
-def not_reached(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence on each thing that an update of a pool leaves as it is.
+def update_warnings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each part of an update that does not affect existing nodes.
 
     Args:
-        old: the provider's inputs as they were.
-        new: as they will be.
+        old: current inputs of the provider.
+        new: planned inputs of the provider.
     """
     changed = {setting for name, setting in _SETTINGS.items() if old.get(name) != new.get(name)}
     before, after = _labels(old), _labels(new)
     changed |= {setting for key, setting in _LABELS.items() if before.get(key) != after.get(key)}
     if changed:
         yield (
-            f"gpuNodePool: a change of {', '.join(sorted(changed))} reaches new nodes only: drain and remove those "
-            "that are there, and the pool brings new ones."
+            f"gpuNodePool: changes of {', '.join(sorted(changed))} apply to new nodes only. Drain and remove the "
+            "existing nodes; the pool replaces them."
         )
     # https://github.com/aliyun/terraform-provider-alicloud/issues/5045
     if old.get("taints") and not new.get("taints"):
         yield (
-            "gpuNodePool.taints: the provider can't empty the list, so that old and new nodes keep the taints, and the "
-            "services' pods lose their toleration with this run: take the taints off the pool and its nodes in ACK's "
-            "console before it."
+            "gpuNodePool.taints: the provider cannot empty the list, so old and new nodes keep the taints, but this "
+            "update removes the tolerations from the services' pods. First remove the taints from the pool and its "
+            "nodes in the ACK console."
         )
 
 
 def _labels(inputs: Mapping[str, Any]) -> dict[str, str]:
-    # Nodes without the label are in the mode that it is for: a pool made by hand need not have it.
+    # Nodes without the label are in this mode, for example in a pool created by hand.
     default = {SCHEDULE_LABEL: CARD_MODES["exclusive"].schedule}
     return default | {label["key"]: label["value"] for label in inputs.get("labels") or []}

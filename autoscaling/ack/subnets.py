@@ -1,4 +1,4 @@
-"""How the addresses of a new VPC are shared out among zones, nodes and pods."""
+"""Subnets of a new VPC for the nodes and pods of each zone."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-MOST_ZONES = 3
-_WIDEST_VSWITCH = 16
-"""Shortest prefix of a vSwitch (the VPC product's documentation)."""
+MAX_ZONES = 3
+_SHORTEST_PREFIX = 16
+"""Of a vSwitch; source: the documentation of Alibaba Cloud VPC."""
 
 
 @dataclass(frozen=True)
 class ZoneSubnets:
-    """The vSwitches of one zone."""
+    """The address ranges of a zone's two vSwitches."""
 
     nodes: IPv4Network
     pods: IPv4Network
 
 
 def zone_subnets(vpc: IPv4Network, zones: int) -> Sequence[ZoneSubnets]:
-    """Subnets of a VPC for so many zones; those of the first zones are the same whatever comes after them.
+    """Return the subnets of each zone. Adding a zone does not change the subnets of the others.
 
-    With Terway each pod has an address of the VPC. So each zone's pods get a quarter of it, and the nodes of all zones
-    share the first quarter. What is more than a vSwitch can have stays free.
+    With Terway, each pod has an address of the VPC. The pods of each zone get a quarter of the addresses; the nodes of
+    all zones share the first quarter. Addresses beyond the size of a vSwitch stay free.
 
     Args:
-        vpc: /28 or larger.
-        zones: 1 to `MOST_ZONES`.
+        vpc: address range, /28 or larger.
+        zones: number of zones, 1 to `MAX_ZONES`.
     """
-    of_nodes, *of_pods = vpc.subnets(prefixlen_diff=2)
+    node_quarter, *pod_quarters = vpc.subnets(prefixlen_diff=2)
     return [
         ZoneSubnets(nodes=_as_vswitch(nodes), pods=_as_vswitch(pods))
-        for nodes, pods in list(zip(of_nodes.subnets(prefixlen_diff=2), of_pods, strict=False))[:zones]
+        for nodes, pods in list(zip(node_quarter.subnets(prefixlen_diff=2), pod_quarters, strict=False))[:zones]
     ]
 
 
 def _as_vswitch(block: IPv4Network) -> IPv4Network:
-    return block if block.prefixlen >= _WIDEST_VSWITCH else next(block.subnets(new_prefix=_WIDEST_VSWITCH))
+    return block if block.prefixlen >= _SHORTEST_PREFIX else next(block.subnets(new_prefix=_SHORTEST_PREFIX))

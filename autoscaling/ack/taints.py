@@ -1,16 +1,16 @@
-"""The taints of the GPU nodes, and the tolerations by which pods come there all the same."""
+"""Taints of the GPU nodes, and the matching tolerations of pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-_OF_KUBERNETES = "node.kubernetes.io/"
-"""Taints of a node in trouble; the DaemonSet controller has its pods tolerate them."""
+_NODE_CONDITIONS = "node.kubernetes.io/"
+"""Prefix of the taints for node conditions, which the pods of DaemonSets tolerate."""
 
 
 class Taint(Protocol):
-    """A taint of a node, as Kubernetes has it; an empty value is the same as none."""
+    """A node's taint. An empty value equals a missing value."""
 
     @property
     def key(self) -> str: ...
@@ -23,7 +23,7 @@ class Taint(Protocol):
 
 
 class Toleration(Protocol):
-    """A toleration of a pod, as Kubernetes has it; an empty part matches any, and the default operator is `Equal`."""
+    """A pod's toleration. An empty key or effect matches all; the default operator is `Equal`."""
 
     @property
     def key(self) -> str | None: ...
@@ -39,9 +39,9 @@ class Toleration(Protocol):
 
 
 def tolerations(taints: Iterable[Taint]) -> list[dict[str, str]]:
-    """The tolerations of a pod that is meant for nodes with these taints: one each, which matches nothing else."""
+    """Return tolerations that match exactly these taints, in the same order."""
     return [
-        # The API server drops an empty value, and would then differ from what was asked for.
+        # The API server drops an empty value, which would then show as drift.
         {
             "key": taint.key,
             "operator": "Equal",
@@ -52,19 +52,19 @@ def tolerations(taints: Iterable[Taint]) -> list[dict[str, str]]:
     ]
 
 
-def keeping_off(taints: Iterable[Taint], tolerated: Sequence[Toleration] = ()) -> list[Taint]:
-    """Those of a node's taints that keep the pods of a DaemonSet with these tolerations off the node."""
+def blocking_taints(taints: Iterable[Taint], tolerated: Sequence[Toleration] = ()) -> list[Taint]:
+    """Return the taints that keep the pods of a DaemonSet with these tolerations off a node."""
     return [
         taint
         for taint in taints
         if taint.effect != "PreferNoSchedule"
-        and not taint.key.startswith(_OF_KUBERNETES)
+        and not taint.key.startswith(_NODE_CONDITIONS)
         and not any(_matches(toleration, taint) for toleration in tolerated)
     ]
 
 
-def written(taint: Taint) -> str:
-    """As kubectl shows it: `key=value:effect`."""
+def format_taint(taint: Taint) -> str:
+    """Format a taint as kubectl does: `key=value:effect`."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 

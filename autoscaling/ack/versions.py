@@ -1,19 +1,19 @@
-"""Every version, image and chart that the program deploys, once."""
+"""Versions, images, charts and names of deployed components."""
 
 KUBERNETES_VERSION = "1.36.3-aliyun.1"
-"""Version the rehearsal's cluster reports; its control plane is built from the same minor.
+"""Version that the rehearsal's cluster reports; its control plane has the same minor.
 
-ACK offers 1.36 since May 2026; the vendor's patch suffix is made up.
+ACK has offered 1.36 since May 2026. The vendor's patch suffix is made up.
 """
 
 KUBERNETES_MINORS: dict[str, tuple[int, int | None]] = {"v2": (23, None), "v2beta1": (8, 24)}
-"""Oldest and newest minor of Kubernetes 1 that serves this version of the API group `autoscaling`.
+"""Oldest and newest minor of Kubernetes 1 that serve each version of the API group `autoscaling`.
 
-https://kubernetes.io/docs/reference/using-api/deprecation-guide/; v2beta1 came with 1.8.
+https://kubernetes.io/docs/reference/using-api/deprecation-guide/; v2beta1 is in 1.8 and later.
 """
 
 ADAPTER_NAME = "ack-alibaba-cloud-metrics-adapter"
-"""Name of the chart, and of its release: its RAM token and its documentation expect this one."""
+"""Name of the chart and of its release, which the RAM token and the documentation expect."""
 ADAPTER_NAMESPACE = "kube-system"
 ADAPTER_SERVICE = f"{ADAPTER_NAMESPACE}/{ADAPTER_NAME}-custom-service"
 """Namespace and name of the Service that the vendor's chart registers."""
@@ -24,14 +24,14 @@ ADAPTER_CHART = (
 """Chart 1.3.2, from the guide."""
 
 REPLACE_ADAPTER = "pulumi up --replace '**::adapter-release'"
-"""Uninstalls the adapter's release and installs it, whatever its state; Pulumi does not see what is changed inside."""
+"""Reinstalls the adapter's release in any state. Pulumi does not see changes inside a release."""
 
 CUSTOM_METRICS_PATH = "/apis/custom.metrics.k8s.io/v1beta1"
-"""Where the adapter serves, in the one version that it registers."""
+"""Path of the adapter's API, in the only version that it registers."""
 
 EXPORTER_NAMESPACE = "arms-prom"
 EXPORTER_NAME = "ack-prometheus-gpu-exporter"
-"""DaemonSet of ACK's GPU exporter, which the Prometheus agent brings.
+"""DaemonSet of ACK's GPU exporter, installed with the Prometheus agent.
 
 https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/enable-gpu-monitoring-for-a-cluster
 """

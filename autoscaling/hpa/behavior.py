@@ -1,6 +1,6 @@
-"""The behavior of an HPA: windows and policies that limit how fast replicas change, and Kubernetes' defaults.
+"""The behavior of an HPA: stabilization windows, scaling policies and Kubernetes' defaults.
 
-The rules are those of Kubernetes 1.36, `pkg/controller/podautoscaler`; each function names the one that it follows.
+The code follows `pkg/controller/podautoscaler` of Kubernetes 1.36; each function names its counterpart there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT_SCALE_DOWN_WINDOW = 300
 
 @dataclass(frozen=True)
 class ScalingPolicy:
-    """At most `value` pods, or percent of the pods, more or fewer in `period_seconds`."""
+    """A limit on the change within `period_seconds`: `value` pods, or `value` percent of the pods."""
 
     type: Literal["Pods", "Percent"]
     value: int
@@ -30,13 +30,13 @@ class ScalingPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRules:
-    """The rules of one direction.
+    """The rules of a direction.
 
     Attributes:
-        stabilization_window_seconds: for how long the metrics must ask for a change before it is made.
-        policies: how fast replicas change.
-        select_policy: the policy that counts: the one that allows most, the one that allows least, or no change.
-        tolerance: how far the metric may be from its target without a change, in thousandths of the target.
+        stabilization_window_seconds: time for which the metrics must ask for a change before the HPA scales.
+        policies: limits on the speed of changes.
+        select_policy: use the policy that allows the largest change, the smallest change, or allow no change.
+        tolerance: distance of the metric from its target that causes no change, in thousandths of the target.
     """
 
     stabilization_window_seconds: int
@@ -63,7 +63,7 @@ class ScaleDown(ScalingRules):
 
 @dataclass(frozen=True)
 class Behavior:
-    """The rules of both directions, which an HPA may go without."""
+    """The rules of both directions; optional in an HPA."""
 
     scale_up: ScaleUp = ScaleUp()
     scale_down: ScaleDown = ScaleDown()
@@ -71,7 +71,7 @@ class Behavior:
 
 @dataclass(frozen=True)
 class Dated:
-    """A recommendation in replicas, or a change by so many, and when it was made."""
+    """A recommended number of replicas, or the size of a change, with its time."""
 
     replicas: int
     time: float
@@ -79,18 +79,15 @@ class Dated:
 
 @dataclass(frozen=True)
 class History:
-    """What the controller remembers of an HPA from one sync to the next."""
+    """The controller's memory of an HPA between syncs."""
 
     recommendations: tuple[Dated, ...] = ()
     scale_ups: tuple[Dated, ...] = ()
     scale_downs: tuple[Dated, ...] = ()
 
 
-def in_full(behavior: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Return both directions of an HPA's behavior with each field that counts; keys as the API has them.
-
-    Where the behavior has no value, the API's default counts.
-    """
+def with_defaults(behavior: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return an HPA's behavior for both directions, with the API's keys and its defaults for missing fields."""
     defaults = Behavior()
     return {
         side: {
@@ -106,9 +103,10 @@ def in_full(behavior: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
     }
 
 
-def fastest(rules: ScalingRules, replicas: int, history: History, now: float, *, up: bool) -> int:
-    """How far the policies let replicas go, from where each one's period began.
+def scaling_limit(rules: ScalingRules, replicas: int, history: History, now: float, *, up: bool) -> int:
+    """Return the replicas that the policies allow at most (up) or at least (down).
 
+    Each policy counts from the number of replicas at the start of its period. See
     `calculateScaleUpLimitWithScalingRules` and `calculateScaleDownLimitWithBehaviors` in `horizontal.go`.
     """
     if rules.select_policy == "Disabled":
@@ -130,10 +128,10 @@ def fastest(rules: ScalingRules, replicas: int, history: History, now: float, *,
 
 
 def with_scale_event(behavior: Behavior | None, history: History, change: int, now: float) -> History:
-    """The history with a change of replicas (`storeScaleEvent` in `horizontal.go`).
+    """Return the history with a change of replicas added (`storeScaleEvent` in `horizontal.go`).
 
-    What is too old for the policies of its own direction is forgotten, though the other direction's may look further
-    back: so does the controller.
+    Like the controller, drop an event that is too old for the policies of its own direction, even if the other
+    direction looks further back.
     """
     if behavior is None or change == 0:
         return history
@@ -146,6 +144,6 @@ def with_scale_event(behavior: Behavior | None, history: History, change: int, n
 
 
 def remember(dated: tuple[Dated, ...], new: Dated, is_old: Callable[[Dated], bool]) -> tuple[Dated, ...]:
-    """A new one takes the place of the last old one; other old ones stay, and count where they are looked for."""
+    """Put a new entry in place of the last old entry. Like the controller, keep other old entries."""
     place = max((index for index, past in enumerate(dated) if is_old(past)), default=len(dated))
     return (*dated[:place], new, *dated[place + 1 :])

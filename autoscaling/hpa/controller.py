@@ -1,7 +1,7 @@
-"""What the HorizontalPodAutoscaler controller decides at each sync, as pure functions.
+"""The decision of the HorizontalPodAutoscaler controller at each sync, as pure functions.
 
-The rules are those of Kubernetes 1.36, `pkg/controller/podautoscaler`; each function names the one that it follows.
-Times and durations are in seconds, on any clock that only goes forward.
+The code follows `pkg/controller/podautoscaler` of Kubernetes 1.36; each function names its counterpart there.
+Times and durations are in seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from autoscaling.hpa.behavior import (
     Behavior,
     Dated,
     History,
-    fastest,
     remember,
+    scaling_limit,
     with_scale_event,
 )
 from autoscaling.hpa.go_integers import int32
 from autoscaling.hpa.replica_count import Pod, largest, metric_replicas
 
 Limit = Literal["ScaleUpLimit", "ScaleDownLimit", "TooManyReplicas", "TooFewReplicas"]
-"""Reasons of the condition ScalingLimited: the policies in either direction, `max_replicas`, `min_replicas`."""
+"""Reasons of the condition ScalingLimited: policies (up, down), `max_replicas`, `min_replicas`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,10 @@ class Autoscaler:
     """An HPA on Pods metrics.
 
     Attributes:
-        targets: the average over the pods to reach, of each metric; thousandths, above 0.
+        targets: target average over the pods for each metric, in thousandths, above 0.
         min_replicas: 1 or more.
         max_replicas: `min_replicas` or more.
-        behavior: None is not the same as the default rules: see `_limit_without_behavior`.
+        behavior: None differs from the default rules: see `_limit_without_behavior`.
     """
 
     targets: tuple[int, ...]
@@ -49,11 +49,11 @@ class Decision:
 
     Attributes:
         replicas: the desired number.
-        usages: the average of each metric in thousandths, as `kubectl get hpa` shows it; None where it is broken.
-            Empty where no metric was read, since the number was 0 or not between the two limits.
-        scaling_active: whether the metrics, so far as they were read, are fit to scale on.
-        stabilized: whether an earlier recommendation within the window counted, not the present one.
-        limited_by: what kept the number from what was recommended.
+        usages: average of each metric in thousandths, as in `kubectl get hpa`; None for a metric without samples.
+            Empty if the replicas are 0 or outside the limits, because the controller then reads no metric.
+        scaling_active: the condition ScalingActive.
+        stabilized: whether an earlier recommendation within the window overrode the current one.
+        limited_by: the limit that changed the recommended number.
     """
 
     replicas: int
@@ -71,15 +71,15 @@ def reconcile(
     history: History,
     now: float,
 ) -> tuple[Decision, History]:
-    """One sync of the controller, every 15 s by default (`reconcileAutoscaler` in `horizontal.go`).
+    """Run a sync of the controller, by default every 15 s (`reconcileAutoscaler` in `horizontal.go`).
 
     Args:
         autoscaler: the HPA.
-        replicas: what the scale target asks for at present.
-        pods: the pods that it selects.
-        samples: of each metric, the values by the name of the pod, in thousandths; empty where it can't be read.
-        history: what the sync before returned.
-        now: seconds.
+        replicas: current `spec.replicas` of the scale target.
+        pods: pods of the scale target.
+        samples: for each metric, values by pod name, in thousandths; empty if the metric cannot be read.
+        history: history that the previous sync returned.
+        now: current time.
     """
     if not history.recommendations:
         history = replace(history, recommendations=(Dated(replicas, now),))
@@ -107,9 +107,9 @@ def reconcile(
 def _normalize(
     autoscaler: Autoscaler, replicas: int, proposed: int, history: History, now: float
 ) -> tuple[Decision, tuple[Dated, ...]]:
-    """The proposal within windows and limits, and the recommendations with it among them.
+    """Apply windows and limits to a proposal; return the decision and the updated recommendations.
 
-    `normalizeDesiredReplicas` and `normalizeDesiredReplicasWithBehaviors` in `horizontal.go`.
+    See `normalizeDesiredReplicas` and `normalizeDesiredReplicasWithBehaviors` in `horizontal.go`.
     """
     recommendations, new = history.recommendations, Dated(proposed, now)
     if autoscaler.behavior is None:
@@ -129,7 +129,7 @@ def _normalize(
 
 
 def _limit_without_behavior(autoscaler: Autoscaler, replicas: int, desired: int) -> tuple[int, Limit | None]:
-    """At most twice the replicas, or 4, in one sync (`convertDesiredReplicasWithRules` in `horizontal.go`)."""
+    """Allow at most max(2 x current, 4) replicas per sync (`convertDesiredReplicasWithRules` in `horizontal.go`)."""
     limit = int32(max(2.0 * replicas, 4.0))
     highest = min(limit, autoscaler.max_replicas)
     if desired < autoscaler.min_replicas:
@@ -142,14 +142,14 @@ def _limit_without_behavior(autoscaler: Autoscaler, replicas: int, desired: int)
 def _limit_with_behavior(
     autoscaler: Autoscaler, behavior: Behavior, replicas: int, desired: int, history: History, now: float
 ) -> tuple[int, Limit | None]:
-    """At most as fast as the policies say (`convertDesiredReplicasWithBehaviorRate` in `horizontal.go`)."""
+    """Apply the policies (`convertDesiredReplicasWithBehaviorRate` in `horizontal.go`)."""
     if desired > replicas:
-        limit = max(fastest(behavior.scale_up, replicas, history, now, up=True), replicas)
+        limit = max(scaling_limit(behavior.scale_up, replicas, history, now, up=True), replicas)
         highest = min(limit, autoscaler.max_replicas)
         if desired > highest:
             return highest, "ScaleUpLimit" if limit < autoscaler.max_replicas else "TooManyReplicas"
     elif desired < replicas:
-        limit = min(fastest(behavior.scale_down, replicas, history, now, up=False), replicas)
+        limit = min(scaling_limit(behavior.scale_down, replicas, history, now, up=False), replicas)
         lowest = max(limit, autoscaler.min_replicas)
         if desired < lowest:
             return lowest, "ScaleDownLimit" if limit > autoscaler.min_replicas else "TooFewReplicas"

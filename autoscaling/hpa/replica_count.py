@@ -1,8 +1,8 @@
-"""How many replicas a metric asks for: the average over the pods against its target.
+"""The replicas that a metric asks for: the ratio of its average over the pods to its target.
 
-The rules are those of Kubernetes 1.36, `pkg/controller/podautoscaler`; each function names the one that it follows.
-Values of metrics are in thousandths of their unit, as the controller has them, and are averaged in whole thousandths:
-23 % is 23000.
+The code follows `pkg/controller/podautoscaler` of Kubernetes 1.36; each function names its counterpart there.
+As in the controller, metric values are in thousandths of their unit (23 % is 23000), and averages are rounded to whole
+thousandths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that the scale target selects; whether it is Ready does not matter for a Pods metric."""
+    """A pod of the scale target. Pods metrics ignore whether it is Ready."""
 
     name: str
     phase: Phase = "Running"
@@ -29,7 +29,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one metric asks for; `usage` is its average over the pods, in thousandths."""
+    """The replicas that a metric asks for; `usage` is its average over the pods, in thousandths."""
 
     replicas: int
     usage: int
@@ -38,15 +38,14 @@ class Proposal:
 def metric_replicas(
     replicas: int, target: int, samples: Mapping[str, int], pods: Collection[Pod], behavior: Behavior | None = None
 ) -> Proposal | None:
-    """What one metric asks for (`calcPlainMetricReplicas` in `replica_calculator.go`).
+    """Compute a metric's proposal (`calcPlainMetricReplicas` in `replica_calculator.go`).
 
-    Pods that have failed or terminate are left out, with their samples. A pod that is Pending counts as one that
-    idles when replicas are to be added; a pod without a sample does too, and as one that is on target when they are
-    to be taken away. Where such a guess turns the direction round, nothing is changed. A sample of a pod that is not
-    selected does count.
+    Failed and terminating pods are ignored, with their samples. When scaling up, Pending pods and pods without a sample
+    count as 0. When scaling down, pods without a sample count as on target. If such an estimate reverses the direction,
+    the replicas stay. Samples of pods outside the selector count too.
 
     Returns:
-        None where there is no sample of a pod that counts: the metric is broken.
+        None if no sample is left: the metric cannot be used.
     """
     ignored = {pod.name for pod in pods if pod.terminating or pod.phase == "Failed"}
     pending = {pod.name for pod in pods if pod.phase == "Pending"} - ignored
@@ -65,18 +64,18 @@ def metric_replicas(
         values |= dict.fromkeys(missing, target if ratio < 1 else 0)
     if with_pending:
         values |= dict.fromkeys(pending, 0)
-    guessed = _ratio(_average(values.values()), target)
-    if _is_tolerated(guessed, behavior) or guessed < 1 < ratio or ratio < 1 < guessed:
+    estimated = _ratio(_average(values.values()), target)
+    if _is_tolerated(estimated, behavior) or estimated < 1 < ratio or ratio < 1 < estimated:
         return unchanged
-    proposed = int32(math.ceil(guessed * len(values)))
-    turned = proposed > replicas if guessed < 1 else proposed < replicas
-    return unchanged if turned else Proposal(proposed, usage)
+    proposed = int32(math.ceil(estimated * len(values)))
+    is_reversed = proposed > replicas if estimated < 1 else proposed < replicas
+    return unchanged if is_reversed else Proposal(proposed, usage)
 
 
 def largest(proposals: Sequence[Proposal | None], replicas: int) -> int | None:
-    """The largest proposal; None where metrics are broken, unless replicas stay or grow by one that is not.
+    """Return the largest proposal (`computeReplicasForMetrics` in `horizontal.go`).
 
-    `computeReplicasForMetrics` in `horizontal.go`.
+    Return None if no metric is valid, or if a metric is invalid and the largest proposal would remove replicas.
     """
     valid = [proposal.replicas for proposal in proposals if proposal]
     if not valid or (len(valid) < len(proposals) and max(valid) < replicas):
@@ -85,14 +84,14 @@ def largest(proposals: Sequence[Proposal | None], replicas: int) -> int | None:
 
 
 def _ratio(usage: int, target: int) -> float:
-    # Each as a float64 first, where Python would divide the whole numbers exactly.
+    # Go converts to float64 first; Python divides integers exactly.
     return float(usage) / float(target)
 
 
 def _is_tolerated(ratio: float, behavior: Behavior | None) -> bool:
-    """Whether a ratio of usage to target leads to no change (`tolerancesForHpa`, `isWithin`).
+    """Return whether a ratio of usage to target is within the tolerance (`tolerancesForHpa`, `isWithin`).
 
-    Kubernetes before 1.33 compares the distance from 1 instead: there 22 of 20 is too far by an error of rounding.
+    Kubernetes before 1.33 compares the distance from 1. A rounding error then puts 22 outside the tolerance of 20.
     """
     rules = behavior or Behavior()
     down, up = (thousandths * 0.001 for thousandths in (rules.scale_down.tolerance, rules.scale_up.tolerance))
@@ -100,6 +99,6 @@ def _is_tolerated(ratio: float, behavior: Behavior | None) -> bool:
 
 
 def _average(values: Collection[int]) -> int:
-    """`GetMetricUsageRatio` in `metrics/utilization.go`: a sum of 64 bits, divided towards 0."""
+    """Divide a 64-bit sum, rounding towards 0 (`GetMetricUsageRatio` in `metrics/utilization.go`)."""
     total = wrapped(sum(values), 64)
     return (abs(total) // len(values)) * (1 if total >= 0 else -1)

@@ -11,7 +11,7 @@ from pydantic import Field
 from autoscaling.ack.card_modes import CardModeName
 from autoscaling.ack.instance_types import find_instance_type, has_gpus
 from autoscaling.ack.placeholders import PLACEHOLDERS_NAMESPACE, placeholder_limits, placeholders_name
-from autoscaling.ack.taints import keeping_off, written
+from autoscaling.ack.taints import blocking_taints, format_taint
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
 from autoscaling.settings.errors import Finding
 from autoscaling.settings.field_types import (
@@ -256,11 +256,11 @@ def _warnings(pool: GpuNodePool) -> Iterator[str]:
 
 def _exporter_kept_off(settings: Settings) -> Iterator[Finding]:
     # The tolerations of other exporters are unknown.
-    off = keeping_off(settings.gpu_node_pool.taints) if settings.metrics_adapter.labels == "ack" else []
+    off = blocking_taints(settings.gpu_node_pool.taints) if settings.metrics_adapter.labels == "ack" else []
     if off:
         yield Finding(
-            f"{_TAINTS} has {', '.join(map(written, off))}, which can keep ACK's GPU exporter off the nodes, and then "
-            f"no HPA reads a GPU metric: once Prometheus runs, add the toleration (kubectl edit daemonset -n "
+            f"{_TAINTS} has {', '.join(map(format_taint, off))}, which can keep ACK's GPU exporter off the nodes, and "
+            f"then no HPA reads a GPU metric: once Prometheus runs, add the toleration (kubectl edit daemonset -n "
             f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); ./ackgpu verify says whether it is missing, and how to add it.",
             ("gpuNodePool", "metricsAdapter"),
             "warning",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autoscaling.hpa.behavior import in_full
+from autoscaling.hpa.behavior import with_defaults
 from commands.adopt.live_objects import named
 from live.cluster_client import Object
 
@@ -42,7 +42,7 @@ def effects(live: Object, wanted: Object) -> Iterator[str]:
                 f"{what} has no behavior and would get Kubernetes' defaults: with few replicas it could add 4 in 15 s, "
                 "where it now goes to 4 or to twice the number."
             )
-        before = {**before, "behavior": in_full(before.get("behavior"))}
+        before = {**before, "behavior": with_defaults(before.get("behavior"))}
     ignored = _IGNORED.get(kind)
     changes = [
         change for change in _changes(before, wanted["spec"], ("spec",)) if not (ignored and ignored.search(change[0]))

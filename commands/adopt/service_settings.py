@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from autoscaling.ack.card_modes import GPU_CORE, GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.load_balancer import ADDRESS_TYPE
-from autoscaling.hpa.behavior import in_full
+from autoscaling.hpa.behavior import with_defaults
 from autoscaling.metrics.catalogue import Aggregation, catalogue
 from autoscaling.settings.services import Service
 from commands.adopt.live_objects import ServiceObjects, named
@@ -137,7 +137,7 @@ def _autoscaler(service: Service, found: Sequence[Object], proposal: Proposal) -
     }
     if metrics:
         values["metrics",] = metrics
-    for side, rules in in_full(spec.get("behavior")).items():
+    for side, rules in with_defaults(spec.get("behavior")).items():
         values[side, "stabilizationWindowSeconds"] = rules["stabilizationWindowSeconds"]
         values[side, "policies"] = rules["policies"]
     return {("autoscaler", *key): value for key, value in values.items()}

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from autoscaling.ack.taints import Taint, keeping_off, tolerations, written
+from autoscaling.ack.taints import Taint, blocking_taints, format_taint, tolerations
 from autoscaling.ack.versions import EXPORTER_NAME, EXPORTER_NAMESPACE
 from live.cluster_client import Object
 from live.verify.cluster_reader import BrokenLinkError, ClusterReader
@@ -56,9 +56,9 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
     where = f"no exporter runs on {', '.join(names[:_LISTED])}" + (f" and {rest} more" if rest > 0 else "")
     tolerated = daemon_set["spec"]["template"]["spec"].get("tolerations") or []
     taints = {
-        written(taint): taint
+        format_taint(taint): taint
         for node in uncovered.values()
-        for taint in keeping_off(_rules(node["spec"].get("taints") or ()), _rules(tolerated))
+        for taint in blocking_taints(_rules(node["spec"].get("taints") or ()), _rules(tolerated))
     }
     if taints:
         return (

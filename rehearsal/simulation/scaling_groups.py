@@ -16,7 +16,7 @@ from kubernetes import client
 
 from autoscaling.ack.instance_types import InstanceType, find_instance_type
 from autoscaling.ack.node_labels import POOL_LABEL
-from autoscaling.ack.taints import keeping_off
+from autoscaling.ack.taints import blocking_taints
 from live.cluster_client import Object
 from live.verify.cluster_reader import condition
 from rehearsal.alicloud.node_pools import NodePool, node_pools, report_size
@@ -84,7 +84,7 @@ class ScalingGroups:
             and condition(pod, "PodScheduled").get("status") == "False"
             and "nominatedNodeName" not in pod["status"]
             and pod["spec"].get("nodeSelector", {}).items() <= labels.items()
-            and not keeping_off([client.V1Taint(**taint) for taint in pool.taints], _tolerations(pod))
+            and not blocking_taints([client.V1Taint(**taint) for taint in pool.taints], _tolerations(pod))
         ]
 
     async def _delete_idle(self, pool: NodePool, nodes: list[Object], size: int, now: float) -> None:

@@ -110,7 +110,7 @@ def test_a_chart_that_fails_is_mended_by_another_up(rehearsal: Rehearsal) -> Non
     use(rehearsal, broken)
     with pytest.raises(automation.CommandError, match="a fault of the chart") as failure:
         rehearsal.up()
-    assert "set metricsAdapter back to what worked, and run `pulumi up` again" in str(failure.value)
+    assert "restore the previous metricsAdapter settings, then run `pulumi up` again" in str(failure.value)
     assert live(rehearsal) is None
     assert chart(rehearsal, "1.5.0") == broken, "mended"
     rehearsal.up()

@@ -156,8 +156,8 @@ def test_a_preview_tells_what_living_nodes_keep(rehearsal: Rehearsal) -> None:
     rehearsal.edit(gpuNodePool={**pool, "driverVersion": "570.133.20", "taints": []})
     told = rehearsal.stack.preview(color="never").stdout
     rehearsal.edit(gpuNodePool=pool)
-    assert "gpuNodePool: a change of driverVersion, taints reaches new nodes only: drain and remove" in told
-    assert "gpuNodePool.taints: the provider can't empty the list" in told
+    assert "gpuNodePool: changes of driverVersion, taints apply to new nodes only. Drain and remove" in told
+    assert "gpuNodePool.taints: the provider cannot empty the list" in told
 
 
 def test_placeholders_without_a_gpu_hold_up_nothing(rehearsal: Rehearsal) -> None:

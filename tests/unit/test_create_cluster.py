@@ -155,7 +155,7 @@ def test_up_looks_into_the_new_cluster_before_it_tells_its_id() -> None:
 
 def test_a_new_cluster_must_serve_the_api_too() -> None:
     with pytest.raises(
-        pulumi.RunError, match=r"cluster cluster-ack-id runs Kubernetes 1\.22\.3-aliyun\.1, and autoscaling/v2"
+        pulumi.RunError, match=r"cluster cluster-ack-id runs Kubernetes 1\.22\.3-aliyun\.1, but autoscaling/v2"
     ):
         created(cluster_version="1.22.3-aliyun.1")
 
@@ -246,7 +246,7 @@ NEW = NewCluster(name="n", spec="ack.pro.small", zones=ZONES, system_instance_ty
 
 @pytest.mark.parametrize("both", [{}, {"cluster_id": "c1", "create": NEW}])
 def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="a cluster is either adopted by its id or created"):
+    with pytest.raises(ValueError, match="set either cluster_id, to adopt a cluster, or create"):
         AckClusterArgs(region="cn-hangzhou", **both)
 
 

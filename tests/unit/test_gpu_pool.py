@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autoscaling.ack.placeholders import placeholder_limits
-from autoscaling.ack.pool_changes import not_reached
+from autoscaling.ack.pool_changes import update_warnings
 from autoscaling.settings import parse, warnings
 from components.gpu_node_pool import NodeTaint, PoolSpec
 from components.warm_capacity import WarmCapacityArgs
@@ -134,7 +134,7 @@ def test_a_placeholder_asks_for_a_whole_card_in_the_pools_mode(mode: Any, types:
 
 def test_a_program_that_skips_the_checks_gets_no_placeholder_without_a_card() -> None:
     pool = PoolSpec(pool_name="gpu", instance_types=[V100], size=1, card_mode="mig")
-    with pytest.raises(ValueError, match="a placeholder cannot ask for a whole card of the pool gpu"):
+    with pytest.raises(ValueError, match="a placeholder pod cannot request a whole card of pool gpu"):
         WarmCapacityArgs(pool=pool, node_pool_id="np1", region="cn-hangzhou", gpus=1)
 
 
@@ -195,7 +195,7 @@ def test_the_args_are_those_of_the_settings() -> None:
     assert (spec.key_name, spec.driver_version, spec.vswitch_ids) == (None, None, ())
 
 
-NEW_ONLY = "reaches new nodes only: drain and remove those that are there, and the pool brings new ones."
+NEW_ONLY = "apply to new nodes only. Drain and remove the existing nodes; the pool replaces them."
 OLD: dict[str, Any] = {
     "labels": [{"key": "ack.node.gpu.schedule", "value": "default"}],
     "taints": [{"key": "team", "value": "ml", "effect": "NoSchedule"}],
@@ -217,18 +217,18 @@ OLD: dict[str, Any] = {
     ],
 )
 def test_what_reaches_new_nodes_only_is_told(changes: dict[str, Any], told: list[str]) -> None:
-    sentences = list(not_reached(OLD, OLD | changes))
-    assert sentences == ([f"gpuNodePool: a change of {', '.join(told)} {NEW_ONLY}"] if told else [])
+    sentences = list(update_warnings(OLD, OLD | changes))
+    assert sentences == ([f"gpuNodePool: changes of {', '.join(told)} {NEW_ONLY}"] if told else [])
 
 
 def test_a_pool_without_the_label_is_in_the_default_mode() -> None:
     unlabelled = {**OLD, "labels": [{"key": "team", "value": "ml"}]}
-    assert list(not_reached(unlabelled, OLD)) == []
+    assert list(update_warnings(unlabelled, OLD)) == []
     shared = {**OLD, "labels": [{"key": "ack.node.gpu.schedule", "value": "cgpu"}]}
-    assert list(not_reached(unlabelled, shared)) == [f"gpuNodePool: a change of cardMode {NEW_ONLY}"]
+    assert list(update_warnings(unlabelled, shared)) == [f"gpuNodePool: changes of cardMode {NEW_ONLY}"]
 
 
 def test_taints_that_the_provider_cannot_take_away_are_told() -> None:
-    sentences = list(not_reached(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
+    sentences = list(update_warnings(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
     assert len(sentences) == 2
-    assert sentences[1].startswith("gpuNodePool.taints: the provider can't empty the list")
+    assert sentences[1].startswith("gpuNodePool.taints: the provider cannot empty the list")

@@ -320,10 +320,10 @@ def test_an_instance_of_somebody_else_is_told_at_preview_with_the_setting_that_u
             Recorder(cluster_region="cn-hangzhou"),
             "is in cn-hangzhou, and region is cn-beijing: set region to cn-hangzhou",
         ),
-        (Recorder(cluster_state="deleting"), "is deleting, and only a running cluster can be used"),
+        (Recorder(cluster_state="deleting"), "is deleting, but it must be running"),
         (
             Recorder(cluster_version="1.22.15-aliyun.1"),
-            "runs Kubernetes 1.22.15-aliyun.1, and autoscaling/v2 is served from 1.23",
+            "runs Kubernetes 1.22.15-aliyun.1, but autoscaling/v2 needs 1.23 or newer",
         ),
         (Recorder(cluster_vswitches=()), "has no vSwitches of its own: set gpuNodePool.vswitchIds"),
         (Recorder(kubeconfig=""), "has no kubeconfig for the cluster"),
@@ -338,7 +338,7 @@ def test_a_cloud_that_lacks_something_is_told_in_one_sentence(recorder: Recorder
 
 def test_a_chart_that_is_not_there_is_told_at_preview() -> None:
     config = dev_config(metricsAdapter={"chart": "./no/such"})
-    with pytest.raises(pulumi.RunError, match=r"chart .* is './no/such', and there is no such file or folder"):
+    with pytest.raises(pulumi.RunError, match=r"chart .* is './no/such', which does not exist"):
         run_program(config, Recorder(preview=True))
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from autoscaling.ack.subnets import MOST_ZONES, zone_subnets
+from autoscaling.ack.subnets import MAX_ZONES, zone_subnets
 
 
 def test_the_pods_of_a_zone_get_a_quarter_and_the_nodes_share_the_first() -> None:
@@ -22,7 +22,7 @@ def test_the_pods_of_a_zone_get_a_quarter_and_the_nodes_share_the_first() -> Non
 @pytest.mark.parametrize("block", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "10.1.4.0/22", "10.0.0.0/28"])
 def test_every_subnet_is_a_vswitch_that_fits_and_no_two_overlap(block: str) -> None:
     vpc = IPv4Network(block)
-    subnets = [one for zone in zone_subnets(vpc, MOST_ZONES) for one in (zone.nodes, zone.pods)]
+    subnets = [one for zone in zone_subnets(vpc, MAX_ZONES) for one in (zone.nodes, zone.pods)]
     assert len(subnets) == 6
     assert all(one.subnet_of(vpc) and one.prefixlen >= 16 for one in subnets)
     assert not any(one.overlaps(other) for one, other in combinations(subnets, 2))

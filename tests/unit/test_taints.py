@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kubernetes import client
 
-from autoscaling.ack.taints import keeping_off, tolerations, written
+from autoscaling.ack.taints import blocking_taints, format_taint, tolerations
 from autoscaling.settings.gpu_node_pool import Taint
 
 TEAM = Taint(key="team", value="ml", effect="NoSchedule")
@@ -22,8 +22,8 @@ def test_a_pod_of_the_pool_tolerates_its_taints_and_nothing_else() -> None:
         {"key": "gpu", "operator": "Equal", "effect": "NoExecute"},
     ]
     made = [toleration(**one) for one in tolerations([TEAM, BARE])]
-    assert keeping_off([TEAM, BARE], made) == []
-    assert keeping_off([Taint(key="team", value="other", effect="NoSchedule")], made)
+    assert blocking_taints([TEAM, BARE], made) == []
+    assert blocking_taints([Taint(key="team", value="other", effect="NoSchedule")], made)
 
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
@@ -42,13 +42,13 @@ def test_a_pod_of_the_pool_tolerates_its_taints_and_nothing_else() -> None:
     ],
 )
 def test_a_toleration_matches_as_kubernetes_says(fields: dict[str, str], tolerated: bool) -> None:
-    assert (keeping_off([TEAM], [toleration(**fields)]) == []) is tolerated
+    assert (blocking_taints([TEAM], [toleration(**fields)]) == []) is tolerated
 
 
 def test_a_preference_and_a_node_in_trouble_keep_no_daemon_off() -> None:
     trouble = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
-    assert keeping_off([Taint(key="team", effect="PreferNoSchedule"), trouble]) == []
+    assert blocking_taints([Taint(key="team", effect="PreferNoSchedule"), trouble]) == []
 
 
 def test_a_taint_is_written_as_kubectl_shows_it() -> None:
-    assert [written(one) for one in (TEAM, BARE)] == ["team=ml:NoSchedule", "gpu:NoExecute"]
+    assert [format_taint(one) for one in (TEAM, BARE)] == ["team=ml:NoSchedule", "gpu:NoExecute"]
