@@ -1,4 +1,4 @@
-"""The generated rules against the guide's two lists, and the faults that the default preset mends."""
+"""The generated rules: the guide's two lists, and the errors in them that the default preset fixes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_rules_survive_yaml_byte_for_byte(preset: RulePreset) -> None:
 
 
 def exposed_name(rule: dict[str, Any]) -> str:
-    """The name as the adapter derives it from `name` (a search, then an expansion)."""
+    """Derive the exposed name as the adapter does: search, then expand."""
     series = rule["seriesQuery"].partition("{")[0]
     name = rule.get("name")
     if name is None:
@@ -55,7 +55,7 @@ def test_each_metric_of_the_guides_table_is_exposed(preset: RulePreset) -> None:
 
 
 @pytest.mark.parametrize("preset", RULE_PRESETS)
-def test_what_is_said_to_be_exposed_is_what_the_rules_map(preset: RulePreset) -> None:
+def test_exposed_metrics_have_the_resources_that_their_rules_map(preset: RulePreset) -> None:
     mapped = {
         exposed_name(rule): {override["resource"] + "s" for override in rule["resources"]["overrides"].values()}
         for rule in RuleSet(preset=preset).rules()
@@ -65,7 +65,7 @@ def test_what_is_said_to_be_exposed_is_what_the_rules_map(preset: RulePreset) ->
 
 
 @pytest.mark.parametrize("rule", RuleSet(preset="hardened").rules(), ids=exposed_name)
-def test_a_hardened_rule_aggregates_and_repeats_what_its_series_query_selects(rule: dict[str, Any]) -> None:
+def test_a_hardened_rule_aggregates_and_repeats_the_matchers_of_its_series_query(rule: dict[str, Any]) -> None:
     query = rule["metricsQuery"]
     static = rule["seriesQuery"].partition("{")[2].removesuffix("}")
     selectors = re.findall(r"\{(.*?)\}", query)
@@ -73,28 +73,28 @@ def test_a_hardened_rule_aggregates_and_repeats_what_its_series_query_selects(ru
     for selector in selectors:
         assert selector.startswith("<<.LabelMatchers>>")
         assert static in selector
-    assert query.count("by (<<.GroupBy>>)") == len(selectors), "each operand is one value for each object"
+    assert query.count("by (<<.GroupBy>>)") == len(selectors), "each operand must have a single value per object"
     assert rule["name"]["matches"].startswith("^") and rule["name"]["matches"].endswith("$")
 
 
-def test_a_hardened_rule_drops_what_no_gpu_can_have_before_it_aggregates() -> None:
+def test_a_hardened_rule_drops_impossible_values_before_it_aggregates() -> None:
     queries = {rule["name"]["as"]: rule["metricsQuery"] for rule in RuleSet(preset="hardened").rules()}
     assert queries["DCGM_CUSTOM_PROCESS_SM_UTIL"] == (
         'avg((<<.Series>>{<<.LabelMatchers>>,NamespaceName!="",PodName!=""} >= 0) <= 100) by (<<.GroupBy>>)'
     )
-    for metric in [one.metric for one in RuleSet().exposed]:
+    for metric in [exposed.metric for exposed in RuleSet().exposed]:
         source = catalogue().get(metric.ratio.numerator) if metric.ratio else metric
         assert f">= {source.range[0]:.0f}) <= {source.range[1]:.0f}) by (<<.GroupBy>>)" in queries[metric.name]
     assert "> 0) <= 1048576)" in queries["DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO"], "the denominator too"
 
 
-def test_the_hardened_ratio_is_in_percent_as_the_guides_table_says() -> None:
+def test_the_hardened_ratio_is_in_percent_as_in_the_guides_table() -> None:
     [ratio] = [rule for rule in RuleSet(preset="hardened").rules() if rule["name"]["as"].endswith("_RATIO")]
     assert ratio["metricsQuery"].startswith("100 * ")
 
 
 @pytest.mark.case("A1")
-def test_the_labels_of_the_upstream_exporter_are_mapped_and_no_others() -> None:
+def test_only_the_labels_of_the_upstream_exporter_are_mapped() -> None:
     uses = frozenset({("DCGM_FI_DEV_GPU_UTIL", None)})
     [rule, _] = RuleSet(labels="upstream-exported", uses=uses).rules()
     assert rule["resources"]["overrides"] == {
@@ -105,13 +105,13 @@ def test_the_labels_of_the_upstream_exporter_are_mapped_and_no_others() -> None:
 
 
 @pytest.mark.case("A5")
-def test_percent_rules_drop_what_is_outside_the_documented_range() -> None:
-    for one, rule in zip(RuleSet().exposed, RuleSet().rules(), strict=True):
-        if one.metric.unit == "%" and not one.metric.ratio:
+def test_percent_rules_drop_values_outside_the_documented_range() -> None:
+    for exposed, rule in zip(RuleSet().exposed, RuleSet().rules(), strict=True):
+        if exposed.metric.unit == "%" and not exposed.metric.ratio:
             assert ">= 0) <= 100)" in rule["metricsQuery"]
 
 
-def test_the_order_of_services_is_not_that_of_the_rules() -> None:
+def test_the_order_of_services_does_not_change_the_rules() -> None:
     uses: list[tuple[str, Aggregation | None]] = [
         ("vllm_num_requests_waiting", None),
         ("DCGM_FI_DEV_ENC_UTIL", "max"),
@@ -119,10 +119,10 @@ def test_the_order_of_services_is_not_that_of_the_rules() -> None:
     ]
     sets = [RuleSet(uses=frozenset(order)) for order in (uses, uses[::-1])]
     assert sets[0].rules() == sets[1].rules()
-    assert [one.name for one in sets[0].exposed][-1] == "vllm_num_requests_waiting"
+    assert [exposed.name for exposed in sets[0].exposed][-1] == "vllm_num_requests_waiting"
 
 
-def test_a_pod_without_a_process_is_found_by_what_it_was_allocated() -> None:
+def test_a_pod_without_a_process_is_found_by_its_allocated_memory() -> None:
     rules = {rule["name"]["as"]: rule for rule in RuleSet(idle_as_zero=True).rules()}
     rule = rules["DCGM_CUSTOM_PROCESS_SM_UTIL"]
     static = 'NamespaceName!="",PodName!=""'
@@ -131,11 +131,11 @@ def test_a_pod_without_a_process_is_found_by_what_it_was_allocated() -> None:
         f"(avg((DCGM_CUSTOM_PROCESS_SM_UTIL{{<<.LabelMatchers>>,{static}}} >= 0) <= 100) by (<<.GroupBy>>) or "
         f"0 * max(DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED{{<<.LabelMatchers>>,{static}}}) by (<<.GroupBy>>))"
     )
-    assert rules["DCGM_FI_DEV_GPU_UTIL"] == RuleSet().rules()[0], "a card has a value whether it is used or not"
+    assert rules["DCGM_FI_DEV_GPU_UTIL"] == RuleSet().rules()[0], "an idle card has a value too"
 
 
 @pytest.mark.case("G11")
-def test_the_rules_are_the_same_bytes_whatever_the_hash_seed() -> None:
+def test_the_hash_seed_does_not_change_the_rules() -> None:
     program = (
         "import yaml; from autoscaling.metrics.adapter_rules import RuleSet; "
         "uses = frozenset({('vllm_kv_cache_usage_perc', 'max'), ('DCGM_FI_DEV_ENC_UTIL', None), "

@@ -1,4 +1,4 @@
-"""What all components have in common: a type, parents that a state of an older version is found by, and outputs."""
+"""Properties of all components: types, outputs, and parents that match the state of older versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def component_classes() -> set[str]:
 
 
 def everything(**more: Any) -> Recorder:
-    """A stack with each kind of component."""
+    """Run a stack with each kind of component."""
     config = dev_config(
         region="cn-hangzhou",
         cluster={"create": {"zones": ZONES}},
@@ -46,22 +46,22 @@ def everything(**more: Any) -> Recorder:
     return run_program(config, Recorder(connections=CONNECTIONS, **more), encrypted=["ackgpu:prometheus"])
 
 
-def of_components(recorder: Recorder) -> list[Registration]:
-    return [found for found in recorder.registrations if found.type.startswith("ackgpu:")]
+def components_of(recorder: Recorder) -> list[Registration]:
+    return [registration for registration in recorder.registrations if registration.type.startswith("ackgpu:")]
 
 
 def outputs_of(recorder: Recorder) -> dict[str, RegisteredOutputs]:
-    """By URN."""
+    """Return the registered outputs by URN."""
     return {registered.urn: registered for registered in recorder.registered_outputs}
 
 
 @pytest.mark.parametrize("preview", [True, False])
 def test_each_component_registers_its_outputs_once(preview: bool) -> None:
     recorder = everything(preview=preview)
-    made = of_components(recorder)
-    assert {found.type.rpartition(":")[2] for found in made} == component_classes()
-    urns = sorted(registered.urn for registered in recorder.registered_outputs if "ackgpu:index:" in registered.urn)
-    assert urns == sorted(found.urn for found in made)
+    registered = components_of(recorder)
+    assert {component.type.rpartition(":")[2] for component in registered} == component_classes()
+    urns = sorted(outputs.urn for outputs in recorder.registered_outputs if "ackgpu:index:" in outputs.urn)
+    assert urns == sorted(component.urn for component in registered)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_each_component_registers_its_outputs_once(preview: bool) -> None:
     ],
     ids=str,
 )
-def test_every_path_of_a_component_ends_in_its_outputs(settings: dict[str, Any]) -> None:
+def test_components_register_their_outputs_on_every_path(settings: dict[str, Any]) -> None:
     recorder = run_program(dev_config(**settings), Recorder(vswitches=VSWITCHES, vpcs=VPCS, connections=CONNECTIONS))
-    assert {found.urn for found in of_components(recorder)} <= set(outputs_of(recorder))
+    assert {component.urn for component in components_of(recorder)} <= set(outputs_of(recorder))
 
 
 @pytest.mark.case("F5")
@@ -85,11 +85,15 @@ def test_outputs_of_components_are_public() -> None:
     assert "clusterId" in shown
     for secret in (KUBECONFIG, PROMETHEUS_URL, HEADER):
         assert secret not in shown
-    assert "<secret>" not in shown, "what is secret is not registered at all"
+    assert "<secret>" not in shown, "secrets must not be registered at all"
 
 
-def test_children_of_the_platform_are_found_where_older_versions_had_them() -> None:
-    made = of_components(everything())
-    [platform] = [found for found in made if found.type == "ackgpu:index:Platform"]
-    children = {found.type.rpartition(":")[2]: found.aliases for found in made if found.parent == platform.urn}
+def test_children_of_the_platform_have_aliases_for_older_versions() -> None:
+    registered = components_of(everything())
+    [platform] = [component for component in registered if component.type == "ackgpu:index:Platform"]
+    children = {
+        component.type.rpartition(":")[2]: component.aliases
+        for component in registered
+        if component.parent == platform.urn
+    }
     assert children == dict.fromkeys(CHILDREN_OF_THE_PLATFORM, ("root",))

@@ -1,4 +1,4 @@
-"""A cluster that the program makes: what is registered, in which order, and what is refused before."""
+"""New clusters: registered resources, their order, and refused settings."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def program(create: Mapping[str, Any], seen: dict[str, Any] | None = None, **clu
     def body() -> None:
         args = cluster_args(settings, "cn-hangzhou", unchanged)
         account = alicloud.Provider("account", region="cn-hangzhou")
-        made = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
-        pulumi.export("clusterId", made.cluster_id)
-        pulumi.export("apiServer", made.api_server)
-        pulumi.export("vswitchIds", made.vswitch_ids)
+        component = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
+        pulumi.export("clusterId", component.cluster_id)
+        pulumi.export("apiServer", component.api_server)
+        pulumi.export("vswitchIds", component.vswitch_ids)
 
     return body
 
@@ -70,22 +70,22 @@ def in_existing(**more: Any) -> Recorder:
     return created(create, **{"vswitches": VSWITCHES, "vpcs": VPCS, **more})
 
 
-def test_the_network_comes_first_then_the_cluster_then_its_cpu_nodes_then_the_way_in() -> None:
+def test_network_cluster_cpu_nodes_and_kubernetes_provider_are_created_in_this_order() -> None:
     recorder = created()
-    network, cluster, provider = (recorder.one(one) for one in (NETWORK, CLUSTER, PROVIDER))
+    network, cluster, provider = (recorder.one(type_) for type_ in (NETWORK, CLUSTER, PROVIDER))
     system = recorder.one(POOL)
     switches = recorder.of_type(SWITCH)
     assert len(switches) == 6
-    assert all(network.urn in recorder.comes_after(one) for one in switches)
-    assert {one.urn for one in switches} <= recorder.comes_after(cluster)
+    assert all(network.urn in recorder.comes_after(switch) for switch in switches)
+    assert {switch.urn for switch in switches} <= recorder.comes_after(cluster)
     assert cluster.urn in recorder.comes_after(system)
     assert {system.urn, cluster.urn} <= recorder.comes_after(provider)
 
 
-def test_each_zone_has_a_vswitch_for_nodes_and_one_for_pods() -> None:
+def test_each_zone_has_a_vswitch_for_nodes_and_a_vswitch_for_pods() -> None:
     recorder = created()
     assert recorder.one(NETWORK).inputs == {"vpcName": "ackgpu", "cidrBlock": "10.0.0.0/16"}
-    found = {(one.inputs["zoneId"], one.inputs["cidrBlock"]) for one in recorder.of_type(SWITCH)}
+    found = {(switch.inputs["zoneId"], switch.inputs["cidrBlock"]) for switch in recorder.of_type(SWITCH)}
     assert found == {
         *(("cn-hangzhou-h", block) for block in ("10.0.0.0/20", "10.0.64.0/18")),
         *(("cn-hangzhou-i", block) for block in ("10.0.16.0/20", "10.0.128.0/18")),
@@ -93,7 +93,7 @@ def test_each_zone_has_a_vswitch_for_nodes_and_one_for_pods() -> None:
     }
 
 
-def test_the_cluster_has_terway_and_what_the_settings_say() -> None:
+def test_the_cluster_has_terway_and_its_settings() -> None:
     inputs = created({"zones": ZONES, "name": "gpus", "version": "1.35.2-aliyun.1"}).one(CLUSTER).inputs
     assert inputs == {
         "name": "gpus",
@@ -124,18 +124,19 @@ def test_a_created_clusters_nodes_and_gpu_nodes_share_its_vswitches() -> None:
 
 
 @pytest.mark.parametrize("protection", [True, False])
-def test_pulumi_protects_the_cluster_and_its_network_as_ack_does(protection: bool) -> None:
+def test_deletion_protection_also_protects_cluster_and_network_in_pulumi(protection: bool) -> None:
     recorder = created({"zones": ZONES, "deletionProtection": protection})
     assert recorder.one(CLUSTER).inputs["deletionProtection"] is protection
-    assert {one.protect for type_ in (CLUSTER, NETWORK, SWITCH) for one in recorder.of_type(type_)} == {protection}
+    registered = [resource for type_ in (CLUSTER, NETWORK, SWITCH) for resource in recorder.of_type(type_)]
+    assert {resource.protect for resource in registered} == {protection}
     assert recorder.one(POOL).protect is False
 
 
-def test_what_counts_at_creation_only_is_no_change_later() -> None:
+def test_changes_of_creation_only_inputs_are_ignored() -> None:
     assert set(created().one(CLUSTER).ignore_changes) == {"addons", "newNatGateway", "slbInternetEnabled"}
 
 
-def test_a_preview_of_a_cluster_that_is_not_there_yet_asks_it_nothing() -> None:
+def test_a_preview_sends_no_requests_to_a_planned_cluster() -> None:
     seen: dict[str, Any] = {}
     recorder = Recorder(preview=True, connections=CONNECTIONS)
     run(recorder, program({"zones": ZONES}, seen))
@@ -144,7 +145,7 @@ def test_a_preview_of_a_cluster_that_is_not_there_yet_asks_it_nothing() -> None:
     assert len(recorder.of_type(SWITCH)) == 6
 
 
-def test_up_looks_into_the_new_cluster_before_it_tells_its_id() -> None:
+def test_up_checks_a_new_cluster_before_it_exports_its_id() -> None:
     seen: dict[str, Any] = {}
     recorder = Recorder(connections=CONNECTIONS, kubeconfig=REAL_KUBECONFIG)
     run(recorder, program({"zones": ZONES}, seen))
@@ -153,20 +154,20 @@ def test_up_looks_into_the_new_cluster_before_it_tells_its_id() -> None:
     assert recorder.one(PROVIDER).inputs["clusterIdentifier"] == "cluster-ack-id"
 
 
-def test_a_new_cluster_must_serve_the_api_too() -> None:
+def test_a_new_cluster_must_serve_the_hpa_api() -> None:
     with pytest.raises(
         pulumi.RunError, match=r"cluster cluster-ack-id runs Kubernetes 1\.22\.3-aliyun\.1, but autoscaling/v2"
     ):
         created(cluster_version="1.22.3-aliyun.1")
 
 
-def test_one_for_the_intranet_gets_no_public_address_and_is_reached_there() -> None:
+def test_a_cluster_with_intranet_endpoint_gets_no_public_address() -> None:
     recorder = created(cluster={"apiEndpoint": "intranet"})
     assert recorder.one(CLUSTER).inputs["slbInternetEnabled"] is False
     assert recorder.outputs["apiServer"] == "https://10.0.0.9:6443"
 
 
-def test_an_existing_network_is_used_and_nothing_of_it_is_made() -> None:
+def test_an_existing_network_is_used_without_creating_resources_in_it() -> None:
     recorder = in_existing()
     assert recorder.of_type(NETWORK) == recorder.of_type(SWITCH) == []
     inputs = recorder.one(CLUSTER).inputs
@@ -176,7 +177,7 @@ def test_an_existing_network_is_used_and_nothing_of_it_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("create", "told"),
+    ("create", "message"),
     [
         (
             {"serviceCidr": "10.1.16.0/20"},
@@ -199,11 +200,11 @@ def test_an_existing_network_is_used_and_nothing_of_it_is_made() -> None:
     ids=["overlap", "gone", "two VPCs", "no pods' zone", "no nodes' zone"],
 )
 @pytest.mark.parametrize("preview", [True, False])
-def test_a_network_that_does_not_fit_is_refused_and_nothing_is_made(
-    create: dict[str, Any], told: str, preview: bool
+def test_refuses_an_unsuitable_network_before_creating_resources(
+    create: dict[str, Any], message: str, preview: bool
 ) -> None:
     recorder = Recorder(preview=preview, vswitches=VSWITCHES, vpcs=VPCS)
-    with pytest.raises(pulumi.RunError, match=told):
+    with pytest.raises(pulumi.RunError, match=message):
         run(recorder, program({**EXISTING, **create}))
     assert recorder.of_type(CLUSTER) == recorder.of_type(POOL) == []
 
@@ -214,8 +215,8 @@ def adopted(**cluster: Any) -> Recorder:
     def body() -> None:
         account = alicloud.Provider("account", region="cn-hangzhou")
         args = cluster_args(settings, "cn-hangzhou", None)
-        made = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
-        pulumi.export("apiServer", made.api_server)
+        component = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
+        pulumi.export("apiServer", component.api_server)
 
     return run(Recorder(kubeconfig=REAL_KUBECONFIG, connections=CONNECTIONS), body)
 
@@ -223,7 +224,7 @@ def adopted(**cluster: Any) -> Recorder:
 @pytest.mark.parametrize(
     ("endpoint", "server"), [("internet", "https://203.0.113.7:6443"), ("intranet", "https://10.0.0.9:6443")]
 )
-def test_an_adopted_cluster_is_reached_by_the_chosen_endpoint(endpoint: str, server: str) -> None:
+def test_the_program_uses_the_chosen_endpoint_of_an_adopted_cluster(endpoint: str, server: str) -> None:
     recorder = adopted(apiEndpoint=endpoint)
     assert recorder.outputs["apiServer"] == server
     [managed] = [call for call in recorder.calls if "getManagedKubernetesClusters" in call.token]
@@ -231,27 +232,27 @@ def test_an_adopted_cluster_is_reached_by_the_chosen_endpoint(endpoint: str, ser
 
 
 @pytest.mark.parametrize(("duration", "minutes"), [("60m", 60), ("90m30s", 91), ("4320m", 4320)])
-def test_a_temporary_credential_is_asked_for_in_whole_minutes(duration: str, minutes: int) -> None:
-    [asked] = [one for one in adopted(temporaryCredential=duration).calls if "getClusterCredential" in one.token]
-    assert asked.args["temporaryDurationMinutes"] == minutes
+def test_temporary_credentials_are_requested_in_whole_minutes(duration: str, minutes: int) -> None:
+    [call] = [call for call in adopted(temporaryCredential=duration).calls if "getClusterCredential" in call.token]
+    assert call.args["temporaryDurationMinutes"] == minutes
 
 
 def test_the_credential_is_the_long_lived_one_by_default() -> None:
-    [asked] = [one for one in adopted().calls if "getClusterCredential" in one.token]
-    assert asked.args == {"clusterId": "c1"}
+    [call] = [call for call in adopted().calls if "getClusterCredential" in call.token]
+    assert call.args == {"clusterId": "c1"}
 
 
 NEW = NewCluster(name="n", spec="ack.pro.small", zones=ZONES, system_instance_types=["ecs.g7.xlarge"], system_size=2)
 
 
-@pytest.mark.parametrize("both", [{}, {"cluster_id": "c1", "create": NEW}])
-def test_a_foreign_program_names_one_cluster(both: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"cluster_id": "c1", "create": NEW}])
+def test_args_require_either_an_id_or_a_new_cluster(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="set either cluster_id, to adopt a cluster, or create"):
-        AckClusterArgs(region="cn-hangzhou", **both)
+        AckClusterArgs(region="cn-hangzhou", **fields)
 
 
 class Refusal(grpc.RpcError):
-    """An error of the provider, as it reaches the SDK."""
+    """An error of the provider, as the SDK receives it."""
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNKNOWN
@@ -261,7 +262,7 @@ class Refusal(grpc.RpcError):
 
 
 class WithoutCredential(Recorder):
-    """An account that refuses the credential at once, and takes its time to list clusters."""
+    """An account that refuses the credential at once and lists clusters slowly."""
 
     def call(self, args: MockCallArgs) -> Any:
         if "getClusterCredential" in args.token:
@@ -274,19 +275,20 @@ class WithoutCredential(Recorder):
     ("exists", "reported"),
     [(False, "has no such cluster"), (True, "getClusterCredential failed: ErrorClusterNotFound")],
 )
-def test_a_refused_credential_is_reported_after_the_look_at_the_cluster(exists: bool, reported: str) -> None:
+def test_a_refused_credential_is_reported_after_errors_of_the_cluster(exists: bool, reported: str) -> None:
     recorder = WithoutCredential(cluster_exists=exists, preview=True)
     with pytest.raises(Exception, match=reported):
         run_program(platform_config(), recorder)
-    assert not [made for made in recorder.registrations if made.type.startswith(("alicloud:", "kubernetes:"))]
+    created_types = [registration.type for registration in recorder.registrations]
+    assert not [type_ for type_ in created_types if type_.startswith(("alicloud:", "kubernetes:"))]
 
 
-def test_a_team_reaches_the_cluster_of_its_platform_as_the_platform_says() -> None:
-    way_in = {"id": "c1", "apiEndpoint": "intranet", "temporaryCredential": "60m"}
-    reached: dict[str, Any] = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
+def test_a_team_uses_the_endpoint_and_credentials_of_its_platform() -> None:
+    access = {"id": "c1", "apiEndpoint": "intranet", "temporaryCredential": "60m"}
+    account: dict[str, Any] = {"connections": CONNECTIONS, "kubeconfig": REAL_KUBECONFIG}
     with mock.patch("live.preflight.take_snapshot", return_value=Snapshot()):
-        outputs = run_program(platform_config(cluster=way_in), Recorder(**reached)).outputs
-        recorder = team(outputs=outputs, **reached)
+        outputs = run_program(platform_config(cluster=access), Recorder(**account)).outputs
+        recorder = team(outputs=outputs, **account)
     assert recorder.outputs["apiServer"] == outputs["apiServer"] == "https://10.0.0.9:6443"
-    [asked] = [one for one in recorder.calls if "getClusterCredential" in one.token]
-    assert asked.args == {"clusterId": "c1", "temporaryDurationMinutes": 60}
+    [call] = [call for call in recorder.calls if "getClusterCredential" in call.token]
+    assert call.args == {"clusterId": "c1", "temporaryDurationMinutes": 60}

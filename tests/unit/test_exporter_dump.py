@@ -1,4 +1,4 @@
-"""Exporter dumps: which labels they carry is told in words, with what to do."""
+"""Exporter dumps: the report on their labels, and the advice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from commands import command_line
 DATA = Path(__file__).parents[1] / "data"
 REAL = sorted(DATA.glob("dcgm_*.prom"))
 
-# As Prometheus stored it where it did not honor the exporter's labels.
+# As Prometheus stores it if it does not honor the exporter's labels.
 EXPORTED = (
     'DCGM_FI_DEV_GPU_UTIL{pod="dcgm-exporter-x1",namespace="gpu-mon",exported_pod="bert-7c9-aaaaa",'
     'exported_namespace="demo",gpu="0"} 44\n'
@@ -23,7 +23,7 @@ EXPORTED = (
 UPSTREAM = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="Tesla T4",namespace="demo",pod="bert-a"} 44\n'
 
 
-def test_all_five_real_dumps_are_there() -> None:
+def test_all_five_real_dumps_exist() -> None:
     assert [path.stem for path in REAL] == [
         "dcgm_a100_vgpu", "dcgm_l40s_idle", "dcgm_l4_idle", "dcgm_t4_busy", "dcgm_t4_rafay",
     ]  # fmt: skip
@@ -31,7 +31,7 @@ def test_all_five_real_dumps_are_there() -> None:
 
 @pytest.mark.parametrize("preset", LABEL_PRESETS)
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_a_real_dump_names_no_pod_and_that_is_said_with_what_to_do(path: Path, preset: LabelPreset) -> None:
+def test_a_real_dump_without_pods_is_reported_with_advice(path: Path, preset: LabelPreset) -> None:
     judgement = judge(path.read_text(), preset)
     assert not judgement.usable
     assert (
@@ -47,12 +47,12 @@ def test_a_real_dump_names_no_pod_and_that_is_said_with_what_to_do(path: Path, p
     assert ("set metricsAdapter.labels to upstream" in judgement.text) == (preset == "ack")
 
 
-def test_the_card_of_a_real_dump_is_named() -> None:
+def test_reports_the_card_of_a_real_dump() -> None:
     assert judge((DATA / "dcgm_t4_busy.prom").read_text(), "ack").text.startswith("20 series of 1 card (Tesla T4)")
 
 
 @pytest.mark.case("A1")
-def test_labels_of_the_exporters_own_pod_are_not_taken_for_the_workloads() -> None:
+def test_labels_of_the_exporters_own_pod_do_not_count_as_the_workloads() -> None:
     judgement = judge(EXPORTED, "upstream")
     assert not judgement.usable
     assert "namespace and pod name the exporter's own pod (gpu-mon/dcgm-exporter-x1)" in judgement.text
@@ -73,13 +73,13 @@ def test_the_exporters_own_dump_has_no_prefix_yet() -> None:
     assert "Prometheus adds the prefix exported_ to namespace and pod" in judgement.text
 
 
-def test_another_preset_that_fits_is_named() -> None:
+def test_suggests_another_preset_that_matches() -> None:
     judgement = judge(UPSTREAM, "ack")
     assert not judgement.usable
     assert judgement.text.endswith("What to do: set metricsAdapter.labels to upstream.")
 
 
-def test_a_card_that_no_pod_holds_does_not_spoil_the_others() -> None:
+def test_an_idle_card_does_not_affect_the_other_cards() -> None:
     idle = 'DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-2",modelName="Tesla T4"} 0\n'
     judgement = judge(UPSTREAM + idle, "upstream")
     assert judgement.usable
@@ -93,14 +93,14 @@ def test_empty_labels_name_no_pod() -> None:
     assert "No series has a value in namespace and pod" in judgement.text
 
 
-def test_a_metric_that_the_catalogue_lacks_is_of_no_use_to_an_hpa() -> None:
+def test_an_hpa_cannot_use_metrics_outside_the_catalogue() -> None:
     judgement = judge('DCGM_FI_DEV_SM_CLOCK{gpu="0",namespace="demo",pod="bert-a"} 210\n', "upstream")
     assert not judgement.usable
     assert "An HPA can use none of these series with metricsAdapter.labels upstream" in judgement.text
 
 
 @pytest.mark.case("A3")
-def test_series_of_mig_instances_are_told_with_the_metric_that_works() -> None:
+def test_names_the_metric_that_works_for_mig_instances() -> None:
     instance = 'gpu="0",GPU_I_ID="3",GPU_I_PROFILE="1g.10gb",exported_namespace="demo",exported_pod="bert-a"'
     dump = f"DCGM_FI_DEV_GPU_UTIL{{{instance}}} 0\nDCGM_FI_PROF_GR_ENGINE_ACTIVE{{{instance}}} 0.42\n"
     judgement = judge(dump, "upstream-exported")
@@ -117,7 +117,7 @@ def test_series_of_mig_instances_are_told_with_the_metric_that_works() -> None:
         ("<html>", "not in Prometheus' text format"),
     ],
 )
-def test_what_is_no_dump_of_a_gpu_exporter_is_told(dump: str, sentence: str) -> None:
+def test_refuses_text_that_is_not_a_gpu_exporters_dump(dump: str, sentence: str) -> None:
     with pytest.raises(DumpError, match=sentence):
         judge(dump, "ack")
 
@@ -127,7 +127,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, stdin: str = "") -> in
     return command_line.run(["check-exporter", *arguments])
 
 
-def test_the_command_answers_by_its_exit_code(
+def test_the_exit_code_of_the_command_shows_the_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(monkeypatch, str(REAL[0])) == 1

@@ -20,8 +20,8 @@ from tests.unit.test_settings import GOOD, faults
 SETS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "extra_rules.yaml").read_text())[
     "sets"
 ]
-TAKEN = [one for one in SETS if "says" not in one]
-REFUSED = [one for one in SETS if "says" in one]
+ACCEPTED = [rule_set for rule_set in SETS if "says" not in rule_set]
+REFUSED = [rule_set for rule_set in SETS if "says" in rule_set]
 
 
 def config(rules: list[dict[str, Any]], **metric: Any) -> dict[str, Any]:
@@ -34,32 +34,35 @@ def config(rules: list[dict[str, Any]], **metric: Any) -> dict[str, Any]:
 
 def parameters(sets: list[dict[str, Any]]) -> list[Any]:
     return [
-        pytest.param(one, id=one["id"], marks=[pytest.mark.case(one["case"])] if "case" in one else []) for one in sets
+        pytest.param(
+            rule_set, id=rule_set["id"], marks=[pytest.mark.case(rule_set["case"])] if "case" in rule_set else []
+        )
+        for rule_set in sets
     ]
 
 
-@pytest.mark.parametrize("one", parameters(REFUSED))
-def test_a_rule_that_can_not_work_is_refused_in_one_sentence(one: dict[str, Any]) -> None:
-    assert faults(config(one["rules"])) == one["says"]
+@pytest.mark.parametrize("rule_set", parameters(REFUSED))
+def test_refuses_a_rule_that_cannot_work_with_a_single_sentence(rule_set: dict[str, Any]) -> None:
+    assert faults(config(rule_set["rules"])) == rule_set["says"]
 
 
-@pytest.mark.parametrize("one", parameters(TAKEN))
-def test_a_rule_that_works_is_taken_and_what_is_hardly_meant_so_is_told(one: dict[str, Any]) -> None:
-    assert list(warnings(parse_settings(config(one["rules"])))) == one.get("warns", [])
+@pytest.mark.parametrize("rule_set", parameters(ACCEPTED))
+def test_accepts_a_rule_that_works_and_warns_about_likely_mistakes(rule_set: dict[str, Any]) -> None:
+    assert list(warnings(parse_settings(config(rule_set["rules"])))) == rule_set.get("warns", [])
 
 
-@pytest.mark.parametrize("one", parameters(TAKEN))
-def test_the_name_is_the_one_under_which_the_real_adapter_lists_the_metric(one: dict[str, Any]) -> None:
-    rules = parse_settings(config(one["rules"])).metrics_adapter.extra_rules
-    adapter = one["adapter"]
-    absent = {"encoding"} if one["id"] == "a series that is not there" else set()
+@pytest.mark.parametrize("rule_set", parameters(ACCEPTED))
+def test_exposed_names_are_those_in_the_real_adapters_list(rule_set: dict[str, Any]) -> None:
+    rules = parse_settings(config(rule_set["rules"])).metrics_adapter.extra_rules
+    adapter = rule_set["adapter"]
+    absent = {"encoding"} if rule_set["id"] == "a series that does not exist" else set()
     assert set(exposed_metrics(rules)) == adapter["lists"].keys() | adapter.get("lists_of_nodes", {}).keys() | absent
 
 
-def test_rules_reach_the_release_after_the_programs_own_and_byte_for_byte() -> None:
+def test_rules_reach_the_release_unchanged_after_the_programs_own() -> None:
     program = stack_config("rehearsal")
     before = run_program(program, Recorder()).secret_values
-    extra = [rule for one in TAKEN[:8] for rule in one["rules"] if rule["name"]["as"] != "gpu_util"]
+    extra = [rule for rule_set in ACCEPTED[:8] for rule in rule_set["rules"] if rule["name"]["as"] != "gpu_util"]
     adapter = {**program["ackgpu:metricsAdapter"], "extraRules": extra}
     recorder = run_program({**program, "ackgpu:metricsAdapter": adapter}, Recorder())
     own, custom = (
@@ -78,7 +81,7 @@ RULE = {
 }
 
 
-def test_the_readmes_example_can_be_used() -> None:
+def test_the_example_in_the_readme_works() -> None:
     [example] = re.findall(r"```yaml\n(ackgpu:metricsAdapter:\n  extraRules:.*?)```", README.read_text(), re.DOTALL)
     adapter = yaml.safe_load(example)["ackgpu:metricsAdapter"]
     settings = parse_settings({**GOOD, "metricsAdapter": adapter})
@@ -86,27 +89,27 @@ def test_the_readmes_example_can_be_used() -> None:
     assert not warnings(settings)
 
 
-def test_an_hpa_may_use_the_metric_of_a_rule_whose_range_nobody_knows() -> None:
+def test_an_hpa_can_use_the_metric_of_a_rule_with_an_unknown_range() -> None:
     [service] = parse_settings(config([RULE], name="queue_length", target=1_000_000)).services
     assert service.autoscaler.metrics[0].exposed_name == "queue_length"
 
 
-def test_an_hpa_on_a_name_near_that_of_a_rule_is_told_which() -> None:
+def test_suggests_the_similar_name_of_a_rule_to_an_hpa() -> None:
     assert faults(config([RULE], name="queue_lenght")) == [
         "services[0].autoscaler.metrics[0].name is 'queue_lenght', which no rule exposes: did you mean queue_length?"
     ]
 
 
-def test_an_hpa_can_not_use_the_metric_of_a_rule_that_has_no_pods() -> None:
-    of_nodes = {**RULE, "resources": {"overrides": {"node": {"resource": "node"}}}}
-    [fault] = faults(config([of_nodes], name="queue_length"))
+def test_an_hpa_cannot_use_the_metric_of_a_rule_without_pods() -> None:
+    node_rule = {**RULE, "resources": {"overrides": {"node": {"resource": "node"}}}}
+    [fault] = faults(config([node_rule], name="queue_length"))
     assert fault.startswith(
         "services[0].autoscaler.metrics[0].name is 'queue_length', which metricsAdapter.extraRules exposes for node "
         "only, and an HPA reads pods"
     )
 
 
-def test_the_query_of_a_rule_is_what_aggregates() -> None:
+def test_refuses_an_aggregation_for_the_metric_of_a_rule() -> None:
     assert faults(config([RULE], name="queue_length", aggregation="max")) == [
         "services[0].autoscaler.metrics[0].aggregation is 'max', and queue_length is of metricsAdapter.extraRules, "
         "whose query aggregates: remove it."
@@ -114,19 +117,19 @@ def test_the_query_of_a_rule_is_what_aggregates() -> None:
 
 
 @pytest.mark.case("B3")
-def test_a_cut_name_is_told_beside_the_hpa_that_waits_for_the_whole() -> None:
+def test_reports_a_truncated_name_together_with_the_hpa_that_uses_the_full_name() -> None:
     rule = {
         **RULE,
         "seriesQuery": "DCGM_CUSTOM_PROCESS_SM_UTIL",
         "name": {"matches": "DCGM_CUSTOM_(.*)", "as": "gpu_$1_avg"},
     }
-    told = " ".join(faults(config([rule], name="gpu_PROCESS_SM_UTIL_avg")))
-    assert "write gpu_${1}_avg" in told and "the name would be 'gpu_'" in told
+    message = " ".join(faults(config([rule], name="gpu_PROCESS_SM_UTIL_avg")))
+    assert "write gpu_${1}_avg" in message and "the name would be 'gpu_'" in message
     rule["name"] = {"matches": "DCGM_CUSTOM_(.*)", "as": "gpu_${1}_avg"}
     assert parse_settings(config([rule], name="gpu_PROCESS_SM_UTIL_avg"))
 
 
-def test_faults_of_several_rules_are_told_together() -> None:
+def test_reports_the_errors_of_several_rules_together() -> None:
     wrong = {**RULE, "metricsQuery": "sum(<<.Series>>)", "resources": {"overrides": {"pod": {"resource": "pod"}}}}
     keys = [fault.split(" ")[0] for fault in faults(config([wrong, {**RULE, "name": {"as": "a:b"}}]))]
     assert keys == [
@@ -142,7 +145,7 @@ def test_faults_of_several_rules_are_told_together() -> None:
              ("resources", "overrides", "pod", "resource"), ("name",), ("name", "as"), ("name", "matches"),
              ("metricsQuery",), ("seriesFilters",), ("seriesFilters", 0)],
 )  # fmt: skip
-def test_nonsense_in_a_rule_is_told_with_its_key_and_never_breaks_the_program(path: Any, nonsense: Any) -> None:
+def test_reports_nonsense_in_a_rule_with_its_key(path: Any, nonsense: Any) -> None:
     rule = yaml.safe_load(yaml.safe_dump({**RULE, "name": {"as": "a", "matches": ".*"}, "seriesFilters": [{"is": ""}]}))
     rule["seriesFilters"][0]["is"] = "queue"
     target: Any = rule
@@ -158,9 +161,9 @@ def test_nonsense_in_a_rule_is_told_with_its_key_and_never_breaks_the_program(pa
     if (path, nonsense) in harmless:
         parse_settings(config([rule]))
         return
-    told = faults(config([rule]))
-    assert all(one.startswith("metricsAdapter.extraRules[0]") for one in told)
-    assert not [word for word in ("Input", "valid", "pydantic", "instance") if word in " ".join(told)], told
+    sentences = faults(config([rule]))
+    assert all(sentence.startswith("metricsAdapter.extraRules[0]") for sentence in sentences)
+    assert not [word for word in ("Input", "valid", "pydantic", "instance") if word in " ".join(sentences)], sentences
 
 
 @pytest.mark.parametrize(
@@ -189,11 +192,11 @@ def test_nonsense_in_a_rule_is_told_with_its_key_and_never_breaks_the_program(pa
         ("time()", None),
     ],
 )
-def test_the_labels_of_a_result_are_those_that_prometheus_keeps(query: str, kept: Labels | None) -> None:
+def test_a_result_has_the_labels_that_prometheus_keeps(query: str, kept: Labels | None) -> None:
     assert labels(parse(query)) == kept
 
 
 @pytest.mark.parametrize("query", ["sum(a) by (x) / sum(b)", "a / sum(b) by (x)", "sum(a) / on (x) b"])
-def test_an_operation_whose_sides_never_match_is_refused(query: str) -> None:
+def test_refuses_an_operation_with_sides_that_never_match(query: str) -> None:
     with pytest.raises(QueryError, match="never match"):
         labels(parse(query))

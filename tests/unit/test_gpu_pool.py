@@ -1,4 +1,4 @@
-"""The pool's options and the GPUs that are kept warm: what is registered, and what is told of them."""
+"""Options of the node pool and warm GPUs: registered resources and warnings."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ FOUR_V100 = "ecs.gn6v-c8g1.8xlarge"
 TEAM = {"key": "team", "value": "ml"}
 
 
-def of(**pool: Any) -> dict[str, Any]:
+def pool_settings(**pool: Any) -> dict[str, Any]:
     return {"instanceTypes": [V100], "autoscaling": {"min": 1, "max": 10}, **pool}
 
 
-def made(**pool: Any) -> Recorder:
-    return run_program(dev_config(gpuNodePool=of(**pool)), Recorder())
+def run_with_pool(**pool: Any) -> Recorder:
+    return run_program(dev_config(gpuNodePool=pool_settings(**pool)), Recorder())
 
 
 def placeholders(program: Recorder) -> Any:
-    [deployment] = [one for one in program.of_type(DEPLOYMENT) if one.name == "gpu-placeholders"]
-    return deployment
+    [found] = [deployment for deployment in program.of_type(DEPLOYMENT) if deployment.name == "gpu-placeholders"]
+    return found
 
 
-@pytest.mark.parametrize(("pools", "told"), [(("gpu",), True), (("other",), False), ((), False)])
-def test_a_pool_of_that_name_which_the_stack_does_not_have_is_told_at_preview(
-    pools: tuple[str, ...], told: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("pools", "warned"), [(("gpu",), True), (("other",), False), ((), False)])
+def test_a_preview_warns_about_an_unmanaged_pool_of_the_same_name(
+    pools: tuple[str, ...], warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_program(dev_config(), Recorder(preview=True, pools=pools))
-    assert bool([one for one in caplog.messages if "already has a node pool named gpu" in one]) is told
+    assert bool([message for message in caplog.messages if "already has a node pool named gpu" in message]) is warned
     caplog.clear()
     run_program(dev_config(), Recorder(pools=pools))
-    assert not [one for one in caplog.messages if "has a node pool" in one], "up has made it, or made none"
+    assert not [message for message in caplog.messages if "has a node pool" in message], "only previews warn"
 
 
-def test_a_plain_pool_has_no_option_that_nobody_asked_for() -> None:
-    inputs = made().one(NODE_POOL).inputs
+def test_a_plain_pool_has_no_optional_inputs() -> None:
+    inputs = run_with_pool().one(NODE_POOL).inputs
     assert not {"taints", "keyName", "spotStrategy", "spotPriceLimits", "password"} & inputs.keys()
 
 
 def test_taints_have_all_three_fields() -> None:
-    # The provider drops an effect that is left out, and then no node can join.
-    inputs = made(taints=[TEAM, {"key": "gpu", "effect": "NoExecute"}]).one(NODE_POOL).inputs
+    # The provider drops an omitted effect, and then no node can join.
+    inputs = run_with_pool(taints=[TEAM, {"key": "gpu", "effect": "NoExecute"}]).one(NODE_POOL).inputs
     assert inputs["taints"] == [
         {"key": "team", "value": "ml", "effect": "NoSchedule"},
         {"key": "gpu", "value": "", "effect": "NoExecute"},
@@ -60,7 +60,7 @@ def test_taints_have_all_three_fields() -> None:
 
 
 def test_driver_and_key_pair_reach_the_nodes() -> None:
-    inputs = made(driverVersion="550.144.03", keyName="ops", cardMode="exclusive").one(NODE_POOL).inputs
+    inputs = run_with_pool(driverVersion="550.144.03", keyName="ops", cardMode="exclusive").one(NODE_POOL).inputs
     assert inputs["labels"] == [
         {"key": "ack.node.gpu.schedule", "value": "default"},
         {"key": "ack.aliyun.com/nvidia-driver-version", "value": "550.144.03"},
@@ -68,25 +68,26 @@ def test_driver_and_key_pair_reach_the_nodes() -> None:
     assert inputs["keyName"] == "ops"
 
 
-def test_spot_instances_cost_the_markets_price_or_what_is_allowed() -> None:
-    market = made(spot={}).one(NODE_POOL).inputs
+def test_spot_instances_have_the_market_price_or_a_price_limit() -> None:
+    market = run_with_pool(spot={}).one(NODE_POOL).inputs
     assert market["spotStrategy"] == "SpotAsPriceGo"
     assert "spotPriceLimits" not in market
-    limited = made(spot={"hourlyPriceLimits": {V100: 12.5}}).one(NODE_POOL).inputs
+    limited = run_with_pool(spot={"hourlyPriceLimits": {V100: 12.5}}).one(NODE_POOL).inputs
     assert limited["spotStrategy"] == "SpotWithPriceLimit"
     assert limited["spotPriceLimits"] == [{"instanceType": V100, "priceLimit": "12.5"}]
 
 
-def test_without_warm_gpus_there_is_nothing_of_them() -> None:
-    program = made()
+def test_a_pool_without_warm_gpus_has_no_placeholders() -> None:
+    program = run_with_pool()
     assert not program.of_type(PRIORITY_CLASS)
-    assert [one.inputs["metadata"]["name"] for one in program.of_type(DEPLOYMENT)] == ["bert-intent-detection"]
+    names = [deployment.inputs["metadata"]["name"] for deployment in program.of_type(DEPLOYMENT)]
+    assert names == ["bert-intent-detection"]
 
 
-def test_a_placeholder_gives_way_to_any_other_pod_and_takes_from_none() -> None:
-    program = made(warmGpus=3, taints=[TEAM])
+def test_any_other_pod_preempts_a_placeholder_and_never_the_reverse() -> None:
+    program = run_with_pool(warmGpus=3, taints=[TEAM])
     priority = program.one(PRIORITY_CLASS)
-    # Above -10, below which the cluster's autoscaler would bring no node for it.
+    # Below -10, the cluster autoscaler would not add nodes for it.
     assert -10 < priority.inputs["value"] < 0
     assert priority.inputs["preemptionPolicy"] == "Never"
     assert "globalDefault" not in priority.inputs
@@ -102,16 +103,16 @@ def test_a_placeholder_gives_way_to_any_other_pod_and_takes_from_none() -> None:
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
-def test_placeholders_hold_up_no_operation_and_are_no_service() -> None:
-    program = made(warmGpus=1)
+def test_placeholders_do_not_delay_operations_and_are_not_services() -> None:
+    program = run_with_pool(warmGpus=1)
     deployment = placeholders(program)
     assert deployment.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
-    # The cluster's autoscaler gives no node back that has a pod of kube-system.
+    # The cluster autoscaler does not remove nodes with pods of kube-system.
     assert deployment.inputs["metadata"]["namespace"] != "kube-system"
-    assert deployment.inputs["spec"]["strategy"] == {"type": "Recreate"}, "none beside the old ones, on new nodes"
-    assert [one["name"] for one in program.outputs["services"]] == ["bert-intent-detection"]
+    assert deployment.inputs["spec"]["strategy"] == {"type": "Recreate"}, "a rolling update would add nodes"
+    assert [service["name"] for service in program.outputs["services"]] == ["bert-intent-detection"]
     assert len(program.of_type(HPA)) == 1
-    [service] = [one for one in program.of_type(DEPLOYMENT) if one is not deployment]
+    [service] = [other for other in program.of_type(DEPLOYMENT) if other is not deployment]
     assert deployment.urn not in program.comes_after(service)
 
 
@@ -120,7 +121,7 @@ def test_placeholders_hold_up_no_operation_and_are_no_service() -> None:
     [
         ("exclusive", [V100], {"nvidia.com/gpu": "1"}),
         ("exclusive", ["ecs.gn99.xlarge"], {"nvidia.com/gpu": "1"}),
-        # The driver shows 22 GiB of an A10's 24.
+        # The driver reports 22 of an A10's 24 GiB.
         ("cgpu", ["ecs.gn7i-c8g1.2xlarge"], {"aliyun.com/gpu-mem": "21"}),
         ("share", ["ecs.gn7i-c8g1.2xlarge", V100], {"aliyun.com/gpu-mem": "14"}),
         ("core_mem", [V100], {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-core.percentage": "100"}),
@@ -128,32 +129,32 @@ def test_placeholders_hold_up_no_operation_and_are_no_service() -> None:
         ("mig", [V100], None),
     ],
 )
-def test_a_placeholder_asks_for_a_whole_card_in_the_pools_mode(mode: Any, types: list[str], limits: Any) -> None:
+def test_a_placeholder_requests_a_whole_card_in_the_pools_card_mode(mode: Any, types: list[str], limits: Any) -> None:
     assert placeholder_limits(mode, types) == limits
 
 
-def test_a_program_that_skips_the_checks_gets_no_placeholder_without_a_card() -> None:
+def test_the_component_refuses_a_placeholder_without_a_whole_card() -> None:
     pool = PoolSpec(pool_name="gpu", instance_types=[V100], size=1, card_mode="mig")
     with pytest.raises(ValueError, match="a placeholder pod cannot request a whole card of pool gpu"):
         WarmCapacityArgs(pool=pool, node_pool_id="np1", region="cn-hangzhou", gpus=1)
 
 
-def told(pool: dict[str, Any], **more: Any) -> list[str]:
+def warnings_of(pool: dict[str, Any], **more: Any) -> list[str]:
     config = settings(None, **more)
-    return warnings(parse(config | {"gpuNodePool": of(**pool)}))
+    return warnings(parse(config | {"gpuNodePool": pool_settings(**pool)}))
 
 
-def test_a_taint_that_can_keep_the_exporter_off_is_a_warning() -> None:
-    [warning] = told({"taints": [TEAM, {"key": "soft", "effect": "PreferNoSchedule"}]})
+def test_warns_about_a_taint_that_can_block_the_exporter() -> None:
+    [warning] = warnings_of({"taints": [TEAM, {"key": "soft", "effect": "PreferNoSchedule"}]})
     assert warning.startswith("gpuNodePool.taints has team=ml:NoSchedule, which can keep ACK's GPU exporter off")
     assert "kubectl edit daemonset -n arms-prom ack-prometheus-gpu-exporter" in warning
-    assert not told({"taints": [{"key": "soft", "effect": "PreferNoSchedule"}]})
+    assert not warnings_of({"taints": [{"key": "soft", "effect": "PreferNoSchedule"}]})
 
 
-def test_of_another_exporter_nobody_knows_what_it_tolerates() -> None:
+def test_does_not_warn_about_taints_for_another_exporter() -> None:
     metrics = {"metrics": [{"name": "DCGM_FI_DEV_GPU_UTIL", "target": 20}]}
     services = settings(None, {"autoscaler": metrics})["services"]
-    assert not told({"taints": [TEAM]}, metricsAdapter={"labels": "upstream"}, services=services)
+    assert not warnings_of({"taints": [TEAM]}, metricsAdapter={"labels": "upstream"}, services=services)
 
 
 PRICES = {"maxHourlyCost": 10000, "hourlyPrices": {FOUR_V100: 100, "ecs.gn6e-c12g1.12xlarge": 120}}
@@ -176,19 +177,19 @@ PRICES = {"maxHourlyCost": 10000, "hourlyPrices": {FOUR_V100: 100, "ecs.gn6e-c12
         ),
     ],
 )
-def test_what_warm_gpus_cost_is_told(pool: dict[str, Any], budget: dict[str, Any], gpus: str, cost: str) -> None:
-    [warning] = told(pool, budget=budget)
+def test_warns_about_the_cost_of_warm_gpus(pool: dict[str, Any], budget: dict[str, Any], gpus: str, cost: str) -> None:
+    [warning] = warnings_of(pool, budget=budget)
     assert warning == (
         f"gpuNodePool.warmGpus keeps {gpus}, for replicas that start without waiting for a node: {cost}."
     )
 
 
-def test_warm_gpus_of_nodes_that_cannot_be_counted() -> None:
-    _, warning = told({"warmGpus": 1, "instanceTypes": ["ecs.gn99.xlarge"]})
+def test_warns_about_warm_gpus_on_an_unknown_number_of_nodes() -> None:
+    _, warning = warnings_of({"warmGpus": 1, "instanceTypes": ["ecs.gn99.xlarge"]})
     assert warning.endswith("on how many nodes is not known without gpuNodePool.gpusPerNode.")
 
 
-def test_the_args_are_those_of_the_settings() -> None:
+def test_settings_become_the_args_of_the_pool() -> None:
     pool = parse(settings({"size": None, "autoscaling": {"max": 4}, "taints": [TEAM], "spot": {}})).gpu_node_pool
     spec = pool_spec(pool)
     assert (spec.taints, spec.spot) == ([NodeTaint(key="team", value="ml", effect="NoSchedule")], True)
@@ -204,7 +205,7 @@ OLD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "names"),
     [
         ({"scalingConfig": {"maxSize": 20}}, []),
         ({"systemDiskSize": 200, "systemDiskCategory": "cloud_essd"}, ["systemDisk"]),
@@ -216,19 +217,19 @@ OLD: dict[str, Any] = {
         ({"taints": [{**OLD["taints"][0], "value": "web"}]}, ["taints"]),
     ],
 )
-def test_what_reaches_new_nodes_only_is_told(changes: dict[str, Any], told: list[str]) -> None:
+def test_warns_about_changes_that_apply_to_new_nodes_only(changes: dict[str, Any], names: list[str]) -> None:
     sentences = list(update_warnings(OLD, OLD | changes))
-    assert sentences == ([f"gpuNodePool: changes of {', '.join(told)} {NEW_ONLY}"] if told else [])
+    assert sentences == ([f"gpuNodePool: changes of {', '.join(names)} {NEW_ONLY}"] if names else [])
 
 
-def test_a_pool_without_the_label_is_in_the_default_mode() -> None:
+def test_a_pool_without_the_label_is_in_the_default_card_mode() -> None:
     unlabelled = {**OLD, "labels": [{"key": "team", "value": "ml"}]}
     assert list(update_warnings(unlabelled, OLD)) == []
     shared = {**OLD, "labels": [{"key": "ack.node.gpu.schedule", "value": "cgpu"}]}
     assert list(update_warnings(unlabelled, shared)) == [f"gpuNodePool: changes of cardMode {NEW_ONLY}"]
 
 
-def test_taints_that_the_provider_cannot_take_away_are_told() -> None:
+def test_warns_about_taints_that_the_provider_cannot_remove() -> None:
     sentences = list(update_warnings(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
     assert len(sentences) == 2
     assert sentences[1].startswith("gpuNodePool.taints: the provider cannot empty the list")

@@ -1,4 +1,4 @@
-"""The controller's arithmetic: published steps, faults that people met, and what always holds."""
+"""The controller's arithmetic: published traces, known problems, and invariants."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from autoscaling.hpa.behavior import Behavior, History, ScaleDown, ScaleUp, Scal
 from autoscaling.hpa.controller import Autoscaler, Decision, reconcile
 from autoscaling.hpa.replica_count import Pod, Proposal, metric_replicas
 
-# The same examples at each run, on a slow machine too.
+# The same examples in each run, even on a slow machine.
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
 TRACES = Path(__file__).parents[1] / "data" / "hpa_traces.csv"
 GUIDE = Autoscaler(targets=(20_000,), max_replicas=10)
-"""The guide's: a target of 20 %, 1 to 10 replicas."""
+"""The guide's HPA: a target of 20 %, 1 to 10 replicas."""
 UNLIMITED = (ScalingPolicy("Pods", 1000, 1),)
 NO_WINDOWS = Behavior(ScaleUp(policies=UNLIMITED), ScaleDown(policies=UNLIMITED, stabilization_window_seconds=0))
 
@@ -39,24 +39,24 @@ def each(value: int, *pods: Pod) -> Mapping[str, int]:
 def decide(
     autoscaler: Autoscaler, replicas: int, value: int, history: History | None = None, now: float = 0
 ) -> Decision:
-    """The decision where each replica runs and reads the value."""
+    """Return the decision if all replicas run and have the value."""
     pods = running(replicas)
     return reconcile(autoscaler, replicas, pods, [each(value, *pods)], history or History(), now)[0]
 
 
 def replicas_over_time(autoscaler: Autoscaler, load: Callable[[float], int], seconds: int) -> list[int]:
-    """Replicas after each sync, 15 s apart, where the load spreads evenly over them at once; it is in thousandths."""
-    replicas, history, seen = autoscaler.min_replicas, History(), []
+    """Return the replicas after each sync, every 15 s. The load, in thousandths, spreads evenly over all replicas."""
+    replicas, history, counts = autoscaler.min_replicas, History(), []
     for now in range(0, seconds, 15):
         pods = running(replicas)
         samples = each(load(now) // replicas, *pods)
         decision, history = reconcile(autoscaler, replicas, pods, [samples], history, now)
         replicas = decision.replicas
-        seen.append(replicas)
-    return seen
+        counts.append(replicas)
+    return counts
 
 
-# -- published steps ---------------------------------------------------------------------------------------------------
+# -- published traces --------------------------------------------------------------------------------------------------
 
 
 def traces() -> list[dict[str, str]]:
@@ -64,15 +64,15 @@ def traces() -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("row", traces(), ids=lambda row: f"{row['trace']}-{row['step']}")
-def test_a_published_step_of_a_real_cluster_is_what_comes_out(row: dict[str, str]) -> None:
+def test_reproduces_the_published_steps_of_real_clusters(row: dict[str, str]) -> None:
     replicas, value = int(row["replicas_before"]), int(Decimal(row["avg_value"]) * 1000)
     autoscaler = Autoscaler(targets=(int(row["target"]) * 1000,), max_replicas=int(row["max"]))
-    # Kubernetes of 2020 compared in another way, by which 22 of 20 was just too much: see C3.
+    # In 2020, Kubernetes compared differently, and 22 was just outside the tolerance of 20: see C3.
     expected = 1 if row["trace"] == "ack-2020" else int(row["replicas_after"])
     assert decide(autoscaler, replicas, value).replicas == expected
 
 
-# -- one metric --------------------------------------------------------------------------------------------------------
+# -- a single metric ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.case("C3")
@@ -80,21 +80,19 @@ def test_a_published_step_of_a_real_cluster_is_what_comes_out(row: dict[str, str
     ("replicas", "value", "expected"),
     [(1, 21_000, 1), (1, 22_000, 1), (1, 22_001, 2), (1, 23_000, 2), (10, 18_000, 10), (10, 17_999, 9)],
 )
-def test_nothing_changes_within_a_tenth_of_the_target_its_edges_included(
-    replicas: int, value: int, expected: int
-) -> None:
+def test_a_tenth_of_the_target_is_tolerated_inclusively(replicas: int, value: int, expected: int) -> None:
     pods = running(replicas)
     assert metric_replicas(replicas, 20_000, each(value, *pods), pods) == Proposal(expected, value)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(20_999, 10), (21_001, 11), (18_001, 10), (15_999, 8)])
-def test_each_direction_has_a_tolerance_of_its_own(value: int, expected: int) -> None:
+def test_each_direction_has_its_own_tolerance(value: int, expected: int) -> None:
     behavior = Behavior(ScaleUp(tolerance=50), ScaleDown(tolerance=200))
     pods = running(10)
     assert metric_replicas(10, 20_000, each(value, *pods), pods, behavior) == Proposal(expected, value)
 
 
-def test_a_pod_without_a_sample_counts_as_idle_on_the_way_up_and_as_on_target_on_the_way_down() -> None:
+def test_a_pod_without_a_sample_counts_as_idle_when_scaling_up_and_as_on_target_when_scaling_down() -> None:
     pods = running(4)
     # (60 + 60 + 60 + 0) / 4 = 45 of 20
     assert metric_replicas(4, 20_000, each(60_000, *pods[:3]), pods) == Proposal(9, 60_000)
@@ -102,7 +100,7 @@ def test_a_pod_without_a_sample_counts_as_idle_on_the_way_up_and_as_on_target_on
     assert metric_replicas(4, 20_000, each(2_000, *pods[:3]), pods) == Proposal(2, 2_000)
 
 
-def test_a_guess_never_turns_the_direction_round() -> None:
+def test_an_estimate_never_reverses_the_direction() -> None:
     pods = running(4)
     # (30 + 0 + 0 + 0) / 4 = 7.5 of 20 would be 2
     assert metric_replicas(4, 20_000, each(30_000, *pods[:1]), pods) == Proposal(4, 30_000)
@@ -110,11 +108,11 @@ def test_a_guess_never_turns_the_direction_round() -> None:
     assert metric_replicas(1, 20_000, each(10_000, *pods[:2]), pods[:3]) == Proposal(1, 10_000)
 
 
-def test_a_pod_without_a_sample_is_not_guessed_where_the_others_are_on_target() -> None:
+def test_a_pod_without_a_sample_changes_nothing_if_the_others_are_on_target() -> None:
     assert metric_replicas(2, 20_000, {"pod-0": 20_000}, running(2)) == Proposal(2, 20_000)
 
 
-def test_a_pending_pod_counts_as_idle_on_the_way_up_only() -> None:
+def test_a_pending_pod_counts_as_idle_only_when_scaling_up() -> None:
     pods = (*running(1), Pod("starting", "Pending"), Pod("waiting", "Pending"))
     # (60 + 0 + 0) / 3 is on target
     assert metric_replicas(1, 20_000, {"pod-0": 60_000, "starting": 0}, pods) == Proposal(1, 60_000)
@@ -125,7 +123,7 @@ def test_a_pending_pod_counts_as_idle_on_the_way_up_only() -> None:
 
 
 @pytest.mark.parametrize("gone", [Pod("gone", "Failed"), Pod("gone", terminating=True)])
-def test_a_pod_that_failed_or_terminates_does_not_count_nor_does_its_sample(gone: Pod) -> None:
+def test_failed_and_terminating_pods_and_their_samples_do_not_count(gone: Pod) -> None:
     pods = (*running(2), gone)
     samples = {**each(30_000, *pods[:2]), "gone": 90_000}
     assert metric_replicas(2, 20_000, samples, pods) == Proposal(3, 30_000)
@@ -134,23 +132,23 @@ def test_a_pod_that_failed_or_terminates_does_not_count_nor_does_its_sample(gone
 @pytest.mark.parametrize(
     ("samples", "pods"),
     [({}, running(1)), ({"pod-0": 1}, ()), ({"starting": 1}, (Pod("starting", "Pending"),))],
-    ids=["no sample", "no pod", "samples of pods that do not count only"],
+    ids=["no sample", "no pod", "only samples of ignored pods"],
 )
-def test_without_a_sample_that_counts_the_metric_is_broken(samples: Mapping[str, int], pods: tuple[Pod, ...]) -> None:
+def test_a_metric_without_a_sample_that_counts_is_invalid(samples: Mapping[str, int], pods: tuple[Pod, ...]) -> None:
     assert metric_replicas(1, 20_000, samples, pods) is None
 
 
 @pytest.mark.case("A5")
-def test_one_absurd_sample_takes_the_service_to_its_maximum_where_it_is_not_filtered_out() -> None:
+def test_an_absurd_sample_scales_to_the_maximum_unless_the_rules_drop_it() -> None:
     absurd = 218_322_032_000
     with_behavior = Autoscaler(targets=(20_000,), max_replicas=10, behavior=Behavior())
     assert replicas_over_time(with_behavior, lambda now: absurd, 30) == [5, 10]
     decision, _ = reconcile(with_behavior, 1, running(1), [{}], History(), 0)
-    assert decision == Decision(1, usages=(None,), scaling_active=False), "what the rules filter out is no sample"
+    assert decision == Decision(1, usages=(None,), scaling_active=False), "a dropped value is not a sample"
 
 
 @pytest.mark.case("A5")
-def test_a_sample_beyond_what_the_controller_can_count_takes_replicas_away() -> None:
+def test_a_sample_that_overflows_the_controllers_integers_removes_replicas() -> None:
     without_windows = Autoscaler(targets=(20_000,), max_replicas=10, behavior=NO_WINDOWS)
     assert decide(without_windows, 8, 2**60 - 1) == Decision(1, (2**60 - 1,), limited_by="TooFewReplicas")
 
@@ -172,7 +170,7 @@ TWO = Autoscaler(targets=(20_000, 500), max_replicas=100, behavior=NO_WINDOWS)
         (None, None, Decision(4, (None, None), scaling_active=False)),
     ],
 )
-def test_the_metric_that_asks_for_most_counts_and_a_broken_one_keeps_replicas_from_going_down(
+def test_the_largest_proposal_wins_and_an_invalid_metric_blocks_scaling_down(
     first: int | None, second: int | None, expected: Decision
 ) -> None:
     pods = running(4)
@@ -184,7 +182,7 @@ def test_the_metric_that_asks_for_most_counts_and_a_broken_one_keeps_replicas_fr
 
 
 @pytest.mark.parametrize(("replicas", "expected"), [(0, 0), (1, 2), (12, 10)])
-def test_replicas_set_by_hand_go_to_the_nearest_limit_without_a_look_at_the_metric_and_0_is_off(
+def test_replicas_outside_the_limits_move_to_the_nearest_limit_and_0_turns_the_hpa_off(
     replicas: int, expected: int
 ) -> None:
     autoscaler = Autoscaler(targets=(20_000,), min_replicas=2, max_replicas=10)
@@ -193,39 +191,39 @@ def test_replicas_set_by_hand_go_to_the_nearest_limit_without_a_look_at_the_metr
 
 
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 4), (2, 4), (3, 6), (10, 20)])
-def test_without_behavior_one_sync_goes_to_twice_the_replicas_or_to_4(replicas: int, expected: int) -> None:
+def test_without_behavior_a_sync_at_most_doubles_the_replicas_or_scales_to_4(replicas: int, expected: int) -> None:
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=100)
     assert decide(autoscaler, replicas, 2_000_000) == Decision(expected, (2_000_000,), limited_by="ScaleUpLimit")
 
 
 @pytest.mark.parametrize(("select", "expected"), [("Max", [9, 14, 21]), ("Min", [8, 10, 12]), ("Disabled", [6, 6, 6])])
-def test_of_several_policies_the_selected_one_counts(select: str, expected: list[int]) -> None:
+def test_select_policy_chooses_between_several_policies(select: str, expected: list[int]) -> None:
     policies = (ScalingPolicy("Pods", 2, 15), ScalingPolicy("Percent", 45, 15))
     up = ScaleUp(policies=policies, select_policy=select)  # type: ignore[arg-type]
     autoscaler = Autoscaler(targets=(20_000,), min_replicas=6, max_replicas=100, behavior=Behavior(up))
     assert replicas_over_time(autoscaler, lambda now: 20_000_000, 45) == expected
 
 
-def test_a_policy_counts_from_where_its_period_began() -> None:
+def test_a_policy_counts_from_the_start_of_its_period() -> None:
     behavior = Behavior(ScaleUp(policies=(ScalingPolicy("Pods", 3, 30),)))
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=100, behavior=behavior)
     assert replicas_over_time(autoscaler, lambda now: 20_000_000, 75) == [4, 4, 7, 7, 10]
 
 
-def test_what_was_taken_away_within_the_period_may_come_back_besides() -> None:
+def test_replicas_removed_within_the_period_may_return_in_addition() -> None:
     behavior = Behavior(
         ScaleUp(policies=(ScalingPolicy("Pods", 1, 60),)), ScaleDown(policies=UNLIMITED, stabilization_window_seconds=0)
     )
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=100, behavior=behavior)
-    five, one = running(5), running(1)
-    decision, history = reconcile(autoscaler, 5, five, [each(0, *five)], History(), 0)
+    five_pods, single_pod = running(5), running(1)
+    decision, history = reconcile(autoscaler, 5, five_pods, [each(0, *five_pods)], History(), 0)
     assert decision.replicas == 1
-    after_a_while, _ = reconcile(autoscaler, 1, one, [each(2_000_000, *one)], history, 61)
-    decision, _ = reconcile(autoscaler, 1, one, [each(2_000_000, *one)], history, 30)
-    assert (decision.replicas, after_a_while.replicas) == (6, 2)
+    after_the_period, _ = reconcile(autoscaler, 1, single_pod, [each(2_000_000, *single_pod)], history, 61)
+    decision, _ = reconcile(autoscaler, 1, single_pod, [each(2_000_000, *single_pod)], history, 30)
+    assert (decision.replicas, after_the_period.replicas) == (6, 2)
 
 
-def test_a_percentage_rounds_up_on_the_way_up_and_takes_at_least_that_many_on_the_way_down() -> None:
+def test_a_percentage_policy_rounds_in_favor_of_the_change() -> None:
     tenth = (ScalingPolicy("Percent", 10, 15),)
     behavior = Behavior(ScaleUp(policies=tenth), ScaleDown(policies=tenth, stabilization_window_seconds=0))
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=100, behavior=behavior)
@@ -236,11 +234,11 @@ def test_a_percentage_rounds_up_on_the_way_up_and_takes_at_least_that_many_on_th
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-def test_without_behavior_replicas_go_down_when_all_recommendations_of_5_minutes_do() -> None:
+def test_without_behavior_scaling_down_needs_5_minutes_of_lower_recommendations() -> None:
     assert replicas_over_time(GUIDE, lambda now: 95_000 if now < 30 else 5_000, 360) == [4, *[5] * 21, 1, 1]
 
 
-def test_a_window_on_the_way_up_waits_until_the_metric_has_asked_for_that_long() -> None:
+def test_a_scale_up_window_delays_scaling_up() -> None:
     behavior = Behavior(ScaleUp(stabilization_window_seconds=60))
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=10, behavior=behavior)
     assert replicas_over_time(autoscaler, lambda now: 95_000, 90) == [1, 1, 1, 1, 5, 5]
@@ -251,13 +249,13 @@ def test_a_window_on_the_way_up_waits_until_the_metric_has_asked_for_that_long()
 def test_bursts_make_replicas_flap_unless_the_window_is_longer_than_the_pause(window: int, changes: int) -> None:
     behavior = Behavior(scale_down=ScaleDown(stabilization_window_seconds=window))
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=10, behavior=behavior)
-    seen = [1, *replicas_over_time(autoscaler, lambda now: 95_000 if now % 90 < 30 else 5_000, 15 * 60)]
-    assert sum(before != after for before, after in itertools.pairwise(seen)) == changes
-    assert max(seen) == 5
+    replicas = [1, *replicas_over_time(autoscaler, lambda now: 95_000 if now % 90 < 30 else 5_000, 15 * 60)]
+    assert sum(before != after for before, after in itertools.pairwise(replicas)) == changes
+    assert max(replicas) == 5
 
 
 @pytest.mark.case("C7")
-def test_a_rollout_that_adds_a_pod_first_grows_with_no_more_load_and_one_that_ends_a_pod_first_does_not() -> None:
+def test_a_rollout_with_surge_adds_replicas_at_constant_load_and_a_rollout_without_surge_does_not() -> None:
     replicas, growing = 1, []
     for overlap in (2, 3):
         pods = running(overlap)
@@ -278,7 +276,7 @@ def test_a_rollout_that_adds_a_pod_first_grows_with_no_more_load_and_one_that_en
         assert replicas == 1, "maxSurge 0, maxUnavailable 1"
 
 
-# -- what always holds -------------------------------------------------------------------------------------------------
+# -- invariants --------------------------------------------------------------------------------------------------------
 
 values = st.integers(0, 10_000_000)
 counts = st.integers(1, 30)
@@ -302,21 +300,19 @@ def test_replicas_stay_between_their_limits(
     behavior: Behavior | None, load: list[int], smallest: int, more: int
 ) -> None:
     autoscaler = Autoscaler(targets=(20_000,), min_replicas=smallest, max_replicas=smallest + more, behavior=behavior)
-    seen = replicas_over_time(autoscaler, lambda now: load[int(now // 15)], 15 * len(load))
-    assert all(smallest <= replicas <= smallest + more for replicas in seen)
+    results = replicas_over_time(autoscaler, lambda now: load[int(now // 15)], 15 * len(load))
+    assert all(smallest <= replicas <= smallest + more for replicas in results)
 
 
 @given(counts, st.integers(1, 10**6), values, values)
-def test_a_higher_reading_never_asks_for_fewer_replicas(replicas: int, target: int, one: int, other: int) -> None:
+def test_a_higher_value_never_asks_for_fewer_replicas(replicas: int, target: int, value: int, other: int) -> None:
     pods = running(replicas)
-    low, high = (metric_replicas(replicas, target, each(value, *pods), pods) for value in sorted((one, other)))
+    low, high = (metric_replicas(replicas, target, each(sample, *pods), pods) for sample in sorted((value, other)))
     assert low and high and low.replicas <= high.replicas
 
 
 @given(counts, st.integers(1, 10**6), values)
-def test_replicas_that_are_proposed_bring_the_average_to_the_target_or_are_those_there_are(
-    replicas: int, target: int, value: int
-) -> None:
+def test_a_proposal_meets_the_target_or_keeps_the_replicas(replicas: int, target: int, value: int) -> None:
     pods = running(replicas)
     proposal = metric_replicas(replicas, target, each(value, *pods), pods)
     assert proposal
@@ -327,7 +323,7 @@ def test_replicas_that_are_proposed_bring_the_average_to_the_target_or_are_those
 
 
 @given(behaviors, loads, counts)
-def test_a_broken_metric_never_takes_replicas_away(behavior: Behavior | None, load: list[int], replicas: int) -> None:
+def test_an_invalid_metric_never_removes_replicas(behavior: Behavior | None, load: list[int], replicas: int) -> None:
     autoscaler = Autoscaler(targets=(20_000, 500), max_replicas=30, behavior=behavior)
     history = History()
     for number, value in enumerate(load):
@@ -338,7 +334,7 @@ def test_a_broken_metric_never_takes_replicas_away(behavior: Behavior | None, lo
 
 
 @given(loads, st.integers(1, 300))
-def test_replicas_never_fall_below_what_was_asked_for_within_the_window(load: list[int], window: int) -> None:
+def test_replicas_never_fall_below_recommendations_within_the_window(load: list[int], window: int) -> None:
     behavior = Behavior(ScaleUp(policies=UNLIMITED), ScaleDown(stabilization_window_seconds=window))
     autoscaler = Autoscaler(targets=(20_000,), max_replicas=10_000, behavior=behavior)
     history = History()
@@ -346,12 +342,12 @@ def test_replicas_never_fall_below_what_was_asked_for_within_the_window(load: li
         now = 15 * number
         pods = running(8)
         decision, history = reconcile(autoscaler, 8, pods, [each(value, *pods)], history, now)
-        recent = [one.replicas for one in history.recommendations if one.time > now - window]
+        recent = [dated.replicas for dated in history.recommendations if dated.time > now - window]
         assert decision.replicas >= min(8, max(recent))
 
 
-def test_a_ratio_is_taken_as_the_controller_takes_it_between_numbers_that_a_float_does_not_hold() -> None:
-    # What Go 1.26 makes of these on amd64; an exact division is 6 and gives 42.
+def test_ratios_of_huge_numbers_have_go_float_precision() -> None:
+    # The result of Go 1.26 on amd64. An exact division gives 6, and thus 42 replicas.
     pods = running(7)
     proposal = metric_replicas(7, 208_754_105_998_843_854, each(1_252_524_635_993_063_124, *pods), pods)
     assert proposal

@@ -1,4 +1,4 @@
-"""What a service's pods are told and allowed, how they end, and under which names its objects go."""
+"""Inference services: probes, shutdown, permissions and settings of the pods, and names of the objects."""
 
 from __future__ import annotations
 
@@ -47,68 +47,70 @@ def container_of(recorder: Recorder) -> dict[str, Any]:
 
 
 def seconds(probe: dict[str, Any]) -> int:
-    """How long it may fail."""
+    """Return how long a probe may fail."""
     return int(probe["periodSeconds"]) * int(probe["failureThreshold"])
 
 
-def test_without_a_health_path_the_port_tells_readiness_and_nothing_kills_a_pod_that_serves() -> None:
+def test_a_service_without_a_health_path_has_port_probes_but_no_liveness_probe() -> None:
     container = container_of(program(containerPort=8000))
     for name in ("startupProbe", "readinessProbe"):
         assert container[name]["tcpSocket"] == {"port": 8000}
         assert "httpGet" not in container[name], "the guide's /predict would put load on the GPU"
-    # Under load a full queue refuses connections; Kubernetes' page on probes warns of liveness probes that cascade.
+    # A full queue refuses connections. Kubernetes' page on probes warns of cascading failures.
     assert "livenessProbe" not in container
 
 
-def test_a_health_path_is_asked_by_all_three() -> None:
+def test_all_three_probes_use_the_health_path() -> None:
     container = container_of(program(containerPort=8000, healthPath="/health"))
     for name in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[name]["httpGet"] == {"path": "/health", "port": 8000}
         assert "tcpSocket" not in container[name]
-    assert seconds(container["livenessProbe"]) >= 60, "a pod is killed later than it is taken out of the load balancer"
+    assert seconds(container["livenessProbe"]) >= 60, "a pod leaves the load balancer before it is killed"
     assert seconds(container["readinessProbe"]) <= 15
 
 
 @pytest.mark.parametrize(("startup", "minutes"), [({}, 30), ({"startupTime": "4m"}, 30), ({"startupTime": "20m"}, 40)])
-def test_a_model_may_load_twice_as_long_as_it_usually_does(startup: dict[str, str], minutes: int) -> None:
+def test_a_model_may_take_twice_its_usual_time_to_load(startup: dict[str, str], minutes: int) -> None:
     window = {"scaleDown": {"stabilizationWindowSeconds": 1200}}
     [bert] = stack_config("dev")["ackgpu:services"]
     recorder = program(**startup, autoscaler={**bert["autoscaler"], **window})
     assert seconds(container_of(recorder)["startupProbe"]) == minutes * 60
     deployment = recorder.one(DEPLOYMENT)
-    assert deployment.inputs["spec"]["progressDeadlineSeconds"] == minutes * 60, "not given up before the pod is"
+    assert deployment.inputs["spec"]["progressDeadlineSeconds"] == minutes * 60, (
+        "the rollout must not fail before the pod does"
+    )
     assert deployment.timeouts == (f"{minutes}m", f"{minutes}m")
 
 
 @pytest.mark.parametrize(("drain", "total"), [({}, 35), ({"drainTime": "1m"}, 90)])
-def test_a_pod_serves_on_while_the_load_balancer_takes_it_out(drain: dict[str, str], total: int) -> None:
+def test_a_pod_keeps_serving_while_the_load_balancer_removes_it(drain: dict[str, str], total: int) -> None:
     recorder = program(**drain)
-    # The kubelet counts the hook into the grace period; what is left is Kubernetes' default of 30 s.
+    # The hook is part of the grace period; the rest is Kubernetes' default of 30 s.
     command = ["sleep", str(total - 30)]
     assert container_of(recorder)["lifecycle"] == {"preStop": {"exec": {"command": command}}}
     assert pod_of(recorder)["terminationGracePeriodSeconds"] == total
 
 
-def test_a_pod_need_not_drain() -> None:
+def test_draining_can_be_turned_off() -> None:
     recorder = program(drainTime="0s")
     assert "lifecycle" not in container_of(recorder)
     assert pod_of(recorder)["terminationGracePeriodSeconds"] == 30
 
 
-def test_a_disruption_budget_lets_the_only_pod_of_a_service_go() -> None:
+def test_a_disruption_budget_allows_the_eviction_of_the_only_pod() -> None:
     recorder = program()
     budget, deployment = recorder.one(DISRUPTION_BUDGET).inputs, recorder.one(DEPLOYMENT).inputs
     assert budget["spec"] == {"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}
     assert budget["metadata"]["namespace"] == deployment["metadata"]["namespace"]
 
 
-def test_pods_get_no_rights_that_a_root_image_on_port_80_can_do_without() -> None:
+def test_pods_get_only_the_permissions_of_a_root_image_on_port_80() -> None:
     recorder = program()
     pod, security = pod_of(recorder), container_of(recorder)["securityContext"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
     assert security["allowPrivilegeEscalation"] is False
-    # https://github.com/moby/moby/blob/master/daemon/pkg/oci/caps/defaults.go, which containerd has too.
+    # https://github.com/moby/moby/blob/master/daemon/pkg/oci/caps/defaults.go; containerd has the same list.
     given = {"CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
              "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"}  # fmt: skip
     dropped = set(security["capabilities"]["drop"])
@@ -116,26 +118,24 @@ def test_pods_get_no_rights_that_a_root_image_on_port_80_can_do_without() -> Non
     assert not dropped & {"NET_BIND_SERVICE", "SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE", "KILL"}
 
 
-def test_an_image_that_runs_as_root_can_be_refused() -> None:
+def test_run_as_non_root_refuses_root_images() -> None:
     assert pod_of(program(runAsNonRoot=True, containerPort=8000))["securityContext"]["runAsNonRoot"] is True
 
 
 @pytest.mark.parametrize(
-    ("asked", "requests"),
+    ("resources", "requests"),
     [
         ({}, {"cpu": "1", "memory": "2Gi"}),
         ({"cpu": 2, "memory": "16Gi"}, {"cpu": "2", "memory": "16Gi"}),
         ({"cpu": 0.5}, {"cpu": "0.5", "memory": "2Gi"}),
     ],
 )
-def test_the_scheduler_counts_cpus_and_memory_which_are_not_limited(
-    asked: dict[str, Any], requests: dict[str, str]
-) -> None:
-    resources = container_of(program(**asked))["resources"]
-    assert resources == {"limits": {"nvidia.com/gpu": "1"}, "requests": requests}
+def test_cpu_and_memory_are_requested_but_not_limited(resources: dict[str, Any], requests: dict[str, str]) -> None:
+    container = container_of(program(**resources))
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "1"}, "requests": requests}
 
 
-def test_a_stock_image_gets_its_arguments_and_environment() -> None:
+def test_args_and_environment_reach_the_container() -> None:
     container = container_of(program(args=["--model", "org/model"], env={"VLLM_USE_V1": "1"}, envFrom=["hugging-face"]))
     assert container["args"] == ["--model", "org/model"]
     assert container["env"] == [{"name": "VLLM_USE_V1", "value": "1"}]
@@ -144,11 +144,11 @@ def test_a_stock_image_gets_its_arguments_and_environment() -> None:
         assert name not in container_of(program())
 
 
-@pytest.mark.parametrize("later", [False, True])
-def test_pods_tolerate_what_they_are_told(later: bool) -> None:
+@pytest.mark.parametrize("as_output", [False, True])
+def test_pods_have_the_tolerations_of_the_args(as_output: bool) -> None:
     toleration = {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
 
-    def alone() -> None:
+    def body() -> None:
         provider = kubernetes.Provider("theirs", kubeconfig="{}")
         args = InferenceServiceArgs(
             service_name="llm",
@@ -159,30 +159,30 @@ def test_pods_tolerate_what_they_are_told(later: bool) -> None:
             container_port=8000,
             port=80,
             gpu_limits={"nvidia.com/gpu": "1"},
-            tolerations=pulumi.Output.from_input([toleration]) if later else [toleration],
+            tolerations=pulumi.Output.from_input([toleration]) if as_output else [toleration],
         )
         InferenceService("llm", args, pulumi.ResourceOptions(providers=[provider]))
 
-    assert pod_of(run(Recorder(), alone))["tolerations"] == [toleration]
+    assert pod_of(run(Recorder(), body))["tolerations"] == [toleration]
     assert "tolerations" not in pod_of(program())
 
 
-def test_the_load_balancer_is_the_guides_or_one_of_the_intranet() -> None:
+def test_the_load_balancer_is_public_as_in_the_guide_or_on_the_intranet() -> None:
     [guide] = [
         document
         for document in yaml.safe_load_all((CHECKOUT / "tests" / "data" / "seed_manifests.yaml").read_text())
         if document["kind"] == "Service"
     ]
     public, private = program(), program(loadBalancer="intranet")
-    assert "annotations" not in public.one(SERVICE).inputs["metadata"], "as in the guide, which has no annotation"
+    assert "annotations" not in public.one(SERVICE).inputs["metadata"], "the guide has no annotation"
     assert "annotations" not in guide["metadata"]
     assert private.one(SERVICE).inputs["metadata"]["annotations"] == {ADDRESS_TYPE: "intranet"}
 
 
-def test_another_kind_of_load_balancer_takes_another_service_before_which_the_old_one_goes() -> None:
+def test_changing_the_load_balancer_deletes_the_service_before_replacing_it() -> None:
     public, private = (program(loadBalancer=kind).one(SERVICE) for kind in ("internet", "intranet"))
     assert (public.replacement_trigger, private.replacement_trigger) == ("internet", "intranet")
-    assert private.delete_before_replace, "two Services can't have one name"
+    assert private.delete_before_replace, "two Services cannot have the same name"
 
 
 def _guides_pod() -> dict[str, Any]:
@@ -193,16 +193,16 @@ def _guides_pod() -> dict[str, Any]:
     return pod
 
 
-def test_the_pods_of_a_service_that_is_adopted_from_the_guide_stay_as_they_are() -> None:
+def test_adopting_a_service_from_the_guide_does_not_change_its_pods() -> None:
     recorder = program(adopted=True, startupTime="2m")
-    # Kubernetes' own defaults make no other template.
+    # Kubernetes' defaults do not change the pod template.
     assert pod_of(recorder) == {**_guides_pod(), "terminationGracePeriodSeconds": 30}
     assert recorder.one(DEPLOYMENT).retain_on_delete
     assert recorder.one(SERVICE).retain_on_delete
-    assert not recorder.one(DISRUPTION_BUDGET).retain_on_delete, "it is ours"
+    assert not recorder.one(DISRUPTION_BUDGET).retain_on_delete, "the stack created it"
 
 
-def test_an_adopted_service_gets_what_its_settings_ask_for() -> None:
+def test_an_adopted_service_gets_its_explicit_settings() -> None:
     recorder = program(
         adopted=True, cpu="1", drainTime="5s", healthPath="/health", runAsNonRoot=True, containerPort=8000
     )
@@ -213,21 +213,24 @@ def test_an_adopted_service_gets_what_its_settings_ask_for() -> None:
     assert pod_of(recorder)["securityContext"] == {"runAsNonRoot": True}
 
 
-def test_a_retained_service_has_the_pods_of_every_other_service() -> None:
+def test_retaining_a_service_does_not_change_its_pods() -> None:
     retained, plain = program(retainOnDelete=True), program()
-    inputs = [{made.urn: made.inputs for made in recorder.registrations} for recorder in (retained, plain)]
+    inputs = [
+        {registration.urn: registration.inputs for registration in recorder.registrations}
+        for recorder in (retained, plain)
+    ]
     assert inputs[0] == inputs[1], "the setting must not restart pods, or change anything else"
     kept = {registration.type for registration in retained.registrations if registration.retain_on_delete}
     assert kept == {DEPLOYMENT, SERVICE, HPA}
 
 
 def _without_outputs(recorder: Recorder) -> list[Registration]:
-    return sorted(recorder.registrations, key=lambda one: one.urn)
+    return sorted(recorder.registrations, key=lambda registration: registration.urn)
 
 
 @pytest.mark.case("G5")
 @pytest.mark.parametrize("hpa", [{}, {"name": "gpu-hpa"}])
-def test_a_rename_with_the_former_name_registers_what_was_there(hpa: dict[str, str]) -> None:
+def test_a_rename_with_the_former_name_keeps_the_registered_resources(hpa: dict[str, str]) -> None:
     first = program(name="bert", autoscaler=hpa)
     second = program(name="intents", formerly="bert", autoscaler=hpa)
     third = program(name="intentions", formerly="bert", autoscaler=hpa)
@@ -240,8 +243,8 @@ def test_a_rename_with_the_former_name_registers_what_was_there(hpa: dict[str, s
     assert "kubectl get pods -n default -l app=bert -o wide" in third.outputs["checks"]
 
 
-def test_the_image_of_the_readme_is_one_that_the_program_takes() -> None:
-    [block] = [one for one in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL) if "vllm" in one]
+def test_the_program_accepts_the_services_in_the_readme() -> None:
+    [block] = [block for block in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL) if "vllm" in block]
     recorder = run_program(dev_config(**{"services": yaml.safe_load(block)["ackgpu:services"]}), Recorder())
     container = container_of(recorder)
     assert container["args"] == ["--model", "Qwen/Qwen3-8B"]

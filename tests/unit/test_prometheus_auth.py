@@ -1,4 +1,4 @@
-"""Credentials for Prometheus: none missing, none in plain text or in a message, and each where the adapter reads it."""
+"""Credentials for Prometheus: required values, secrecy, and the adapter's header."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def header(recorder: Recorder) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """What the SDK marks as secret, without the mark."""
+    """Remove the SDK's marks for secrets."""
     if isinstance(value, dict):
         return plain(value["value"]) if "value" in value else {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
@@ -62,7 +62,7 @@ def test_the_release_has_the_header_as_a_secret(auth: dict[str, str], expected: 
     assert not [secret for secret in (SECRET, HEADER, "token-of-an-instance") if secret in shown]
 
 
-def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> None:
+def test_printed_args_of_the_adapter_do_not_show_secrets() -> None:
     url = "http://prometheus/token-of-an-instance"
     spec = ReleaseSpec(chart="c", stack="s", prometheus_authorization=HEADER, rules=[], relist_interval="1m")
     assert repr(MetricsAdapterArgs(release=spec, prometheus_url=url)) == (
@@ -72,8 +72,8 @@ def test_what_the_adapter_is_installed_with_is_shown_without_its_secrets() -> No
 
 
 @pytest.mark.case("F5")
-def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
-    def foreign() -> None:
+def test_the_header_is_a_secret_even_if_the_address_is_not() -> None:
+    def body() -> None:
         provider = kubernetes.Provider("theirs", kubeconfig=pulumi.Output.secret("k"))
         spec = ReleaseSpec(
             chart="./rehearsal/chart",
@@ -85,7 +85,7 @@ def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
         args = MetricsAdapterArgs(release=spec, prometheus_url="http://prometheus")
         MetricsAdapter("theirs", args, pulumi.ResourceOptions(providers=[provider]))
 
-    recorder = run(Recorder(), foreign)
+    recorder = run(Recorder(), body)
     assert HEADER not in repr(recorder.one("kubernetes:helm.sh/v3:Release").inputs)
     assert plain(header(recorder)) == [{"Authorization": HEADER}]
 
@@ -120,14 +120,14 @@ def test_the_header_is_a_secret_also_where_the_address_is_none() -> None:
         ),
     ],
 )
-def test_credentials_are_those_that_the_type_takes(auth: dict[str, str], sentences: list[str]) -> None:
+def test_refuses_credentials_that_do_not_match_the_type(auth: dict[str, str], sentences: list[str]) -> None:
     with pytest.raises(pulumi.RunError) as failure:
         program(auth, preview=True)
     assert str(failure.value).splitlines()[1:] == sentences
 
 
 @pytest.mark.case("F5")
-def test_a_secret_in_plain_text_is_refused() -> None:
+def test_refuses_a_secret_in_plain_text() -> None:
     with pytest.raises(pulumi.RunError) as failure:
         program(BASIC, encrypted=False)
     assert str(failure.value).splitlines()[1:] == [
@@ -163,15 +163,12 @@ def test_no_message_shows_a_secret(prometheus: Any, sentence: str) -> None:
     assert SECRET not in str(failure.value)
 
 
-def test_settings_do_not_show_a_secret_when_printed() -> None:
-    values = {"auth": BASIC}
-    config_ = {
-        key.removeprefix("ackgpu:"): value for key, value in stack_config("rehearsal").items() if "ackgpu" in key
-    }
-    assert SECRET not in repr(parse({**config_, "prometheus": values}))
+def test_printed_settings_do_not_show_a_secret() -> None:
+    values = {key.removeprefix("ackgpu:"): value for key, value in stack_config("rehearsal").items() if "ackgpu" in key}
+    assert SECRET not in repr(parse({**values, "prometheus": {"auth": BASIC}}))
 
 
-def test_the_rehearsal_reads_a_stack_file_with_what_is_encrypted(tmp_path: Path) -> None:
+def test_the_rehearsal_reads_a_stack_file_with_encrypted_values(tmp_path: Path) -> None:
     content = yaml.safe_load((CHECKOUT / "Pulumi.rehearsal.yaml").read_text())
     content["config"]["ackgpu:prometheus"] = {
         "auth": {**BASIC, "accessKeySecret": {"secure": "v1:abc=:def"}},
@@ -181,18 +178,18 @@ def test_the_rehearsal_reads_a_stack_file_with_what_is_encrypted(tmp_path: Path)
 
 
 def checked(*arguments: str, **answers: Any) -> tuple[Step, str | None]:
-    """What the check of a service's values says where the adapter has none, and the header that it sent."""
-    silent = {
+    """Run the check of a service's values while the adapter has none; return it with the header that it sent."""
+    without_values = {
         VALUES: {"items": []},
         ADAPTER_PODS: {"items": [adapter_pod(f"--prometheus-url=<host>{PROMETHEUS}", *arguments)]},
     }
-    with running({**healthy(), **silent, **answers}) as cluster:
+    with running({**healthy(), **without_values, **answers}) as cluster:
         step = list(check_stack(cluster.outputs, cluster.client))[3]
     return step, cluster.authorizations.get(query(RULE["seriesQuery"]))
 
 
 @pytest.mark.case("F5")
-def test_the_checks_ask_prometheus_with_the_adapters_credentials_and_tell_a_refusal_in_words() -> None:
+def test_checks_use_the_adapters_credentials_and_report_a_refusal() -> None:
     found = {query(RULE["seriesQuery"]): series({"NamespaceName": "default", "PodName": "bert-1"})}
     step, sent = checked(f"--prometheus-header=Authorization={HEADER}", **found)
     assert sent == HEADER
@@ -203,7 +200,7 @@ def test_the_checks_ask_prometheus_with_the_adapters_credentials_and_tell_a_refu
 
 
 @pytest.mark.case("F5")
-def test_an_instance_of_v2_admits_its_access_key_alone(tmp_path: Path) -> None:
+def test_an_instance_of_v2_accepts_only_its_access_key(tmp_path: Path) -> None:
     store = CloudStore(tmp_path / "cloud.json")
     store.create("c1", "cn-hangzhou", "1.36")
     assert store.read().allows_query("")

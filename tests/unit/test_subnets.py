@@ -1,4 +1,4 @@
-"""How a new VPC's addresses are shared out."""
+"""Subnets of a new VPC."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from autoscaling.ack.subnets import MAX_ZONES, zone_subnets
 
 
-def test_the_pods_of_a_zone_get_a_quarter_and_the_nodes_share_the_first() -> None:
-    found = [(str(one.nodes), str(one.pods)) for one in zone_subnets(IPv4Network("10.0.0.0/16"), 3)]
+def test_the_pods_of_each_zone_get_a_quarter_and_all_nodes_share_the_first() -> None:
+    found = [(str(zone.nodes), str(zone.pods)) for zone in zone_subnets(IPv4Network("10.0.0.0/16"), 3)]
     assert found == [
         ("10.0.0.0/20", "10.0.64.0/18"),
         ("10.0.16.0/20", "10.0.128.0/18"),
@@ -20,18 +20,18 @@ def test_the_pods_of_a_zone_get_a_quarter_and_the_nodes_share_the_first() -> Non
 
 
 @pytest.mark.parametrize("block", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "10.1.4.0/22", "10.0.0.0/28"])
-def test_every_subnet_is_a_vswitch_that_fits_and_no_two_overlap(block: str) -> None:
+def test_subnets_fit_a_vswitch_and_do_not_overlap(block: str) -> None:
     vpc = IPv4Network(block)
-    subnets = [one for zone in zone_subnets(vpc, MAX_ZONES) for one in (zone.nodes, zone.pods)]
+    subnets = [subnet for zone in zone_subnets(vpc, MAX_ZONES) for subnet in (zone.nodes, zone.pods)]
     assert len(subnets) == 6
-    assert all(one.subnet_of(vpc) and one.prefixlen >= 16 for one in subnets)
-    assert not any(one.overlaps(other) for one, other in combinations(subnets, 2))
+    assert all(subnet.subnet_of(vpc) and subnet.prefixlen >= 16 for subnet in subnets)
+    assert not any(subnet.overlaps(other) for subnet, other in combinations(subnets, 2))
 
 
-def test_a_further_zone_moves_nothing() -> None:
+def test_adding_a_zone_does_not_change_the_other_zones() -> None:
     vpc = IPv4Network("10.0.0.0/16")
     assert zone_subnets(vpc, 1) == zone_subnets(vpc, 2)[:1] == zone_subnets(vpc, 3)[:1]
 
 
-def test_the_smallest_vpc_that_the_settings_take_has_256_addresses_for_the_pods_of_a_zone() -> None:
-    assert {one.pods.num_addresses for one in zone_subnets(IPv4Network("10.0.0.0/22"), 3)} == {256}
+def test_the_smallest_allowed_vpc_has_256_pod_addresses_per_zone() -> None:
+    assert {zone.pods.num_addresses for zone in zone_subnets(IPv4Network("10.0.0.0/22"), 3)} == {256}

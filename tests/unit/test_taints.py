@@ -1,4 +1,4 @@
-"""Which pods come to a node with taints, as Kubernetes has it."""
+"""Taints and tolerations, with Kubernetes' semantics."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def toleration(**fields: str) -> client.V1Toleration:
     return client.V1Toleration(**fields)
 
 
-def test_a_pod_of_the_pool_tolerates_its_taints_and_nothing_else() -> None:
+def test_a_pod_of_the_pool_tolerates_only_its_taints() -> None:
     assert tolerations([TEAM, BARE]) == [
         {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"},
         {"key": "gpu", "operator": "Equal", "effect": "NoExecute"},
     ]
-    made = [toleration(**one) for one in tolerations([TEAM, BARE])]
-    assert blocking_taints([TEAM, BARE], made) == []
-    assert blocking_taints([Taint(key="team", value="other", effect="NoSchedule")], made)
+    tolerated = [toleration(**fields) for fields in tolerations([TEAM, BARE])]
+    assert blocking_taints([TEAM, BARE], tolerated) == []
+    assert blocking_taints([Taint(key="team", value="other", effect="NoSchedule")], tolerated)
 
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
@@ -41,14 +41,14 @@ def test_a_pod_of_the_pool_tolerates_its_taints_and_nothing_else() -> None:
         ({"key": "other", "operator": "Exists"}, False),
     ],
 )
-def test_a_toleration_matches_as_kubernetes_says(fields: dict[str, str], tolerated: bool) -> None:
+def test_a_toleration_matches_as_in_kubernetes(fields: dict[str, str], tolerated: bool) -> None:
     assert (blocking_taints([TEAM], [toleration(**fields)]) == []) is tolerated
 
 
-def test_a_preference_and_a_node_in_trouble_keep_no_daemon_off() -> None:
-    trouble = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
-    assert blocking_taints([Taint(key="team", effect="PreferNoSchedule"), trouble]) == []
+def test_preferences_and_node_conditions_do_not_block_daemon_sets() -> None:
+    not_ready = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
+    assert blocking_taints([Taint(key="team", effect="PreferNoSchedule"), not_ready]) == []
 
 
-def test_a_taint_is_written_as_kubectl_shows_it() -> None:
-    assert [format_taint(one) for one in (TEAM, BARE)] == ["team=ml:NoSchedule", "gpu:NoExecute"]
+def test_taints_have_kubectls_format() -> None:
+    assert [format_taint(taint) for taint in (TEAM, BARE)] == ["team=ml:NoSchedule", "gpu:NoExecute"]
