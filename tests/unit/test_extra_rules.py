@@ -1,4 +1,4 @@
-"""Users' rules for the adapter: each fault is told in one sentence, before the adapter meets it."""
+"""Users' rules for the adapter: each error is a single sentence, reported before the adapter runs."""
 
 from __future__ import annotations
 
