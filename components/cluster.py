@@ -28,7 +28,7 @@ class AckClusterArgs:
     create: NewCluster | None = None
     # API server endpoint to use: internet or intranet
     api_endpoint: pulumi.Input[str] = "internet"
-    # minutes for which the kubeconfig is valid; None: the account's long-lived kubeconfig
+    # validity of the kubeconfig in minutes; None: the account's long-lived kubeconfig
     temporary_minutes: pulumi.Input[int | None] = None
     # version of the HPA API that the cluster must serve
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
@@ -58,10 +58,10 @@ class _Cluster:
 
 
 class AckCluster(pulumi.ComponentResource):
-    """Uses a cluster by its id, without changing or deleting it, or creates a cluster.
+    """An existing cluster, which is neither changed nor deleted, or a new cluster. Requires an alicloud provider.
 
-    Requires an alicloud provider. Fails, also at preview, if the cluster of the id does not exist in the region, is not
-    running, or does not serve the version of `autoscaling`.
+    Fails, also at preview, if the existing cluster is not in the region, is not running, or does not serve the version
+    of `autoscaling`.
     """
 
     cluster_id: pulumi.Output[str]
@@ -69,11 +69,11 @@ class AckCluster(pulumi.ComponentResource):
     vswitch_ids: pulumi.Output[list[str]]
     """The vSwitches of the cluster's nodes."""
     kubeconfig: pulumi.Output[str]
-    """For the chosen endpoint of the API server. A secret."""
+    """Kubeconfig for the chosen API server endpoint; a secret. A temporary kubeconfig changes at each run."""
     api_server: pulumi.Output[str]
-    """Address of that endpoint."""
+    """Address of the chosen endpoint."""
     provider: kubernetes.Provider
-    """Uses that kubeconfig; a temporary kubeconfig changes at each run."""
+    """Kubernetes provider with the kubeconfig."""
 
     def __init__(self, name: str, args: AckClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ackgpu:index:AckCluster", name, None, opts)
@@ -152,7 +152,7 @@ class AckCluster(pulumi.ComponentResource):
                 )
             )
         )
-        # Only this answer has the addresses, and only for managed clusters.
+        # Only this function returns the addresses, and only for managed clusters.
         managed = alicloud.cs.get_managed_kubernetes_clusters_output(ids=ids, enable_details=True, opts=invoke)
         return _Cluster(
             cluster_id=cluster.apply(lambda answer: answer.cluster_id),

@@ -16,7 +16,7 @@ from autoscaling.ack.pool_changes import update_warnings
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLimits:
-    """Limits of the cluster's autoscaler for the number of nodes."""
+    """Limits of the cluster autoscaler for the number of nodes."""
 
     min: int = 0
     max: int
@@ -41,13 +41,13 @@ class PoolSpec:
     vswitch_ids: Sequence[str] = ()
     # fixed number of nodes
     size: int | None = None
-    # or: the cluster's autoscaler sets the number
+    # or: the cluster autoscaler sets the number
     limits: NodeLimits | None = None
     card_mode: CardModeName = "exclusive"
     system_disk_category: str = "cloud_essd"
     system_disk_gib: int = 120
     taints: Sequence[NodeTaint] = ()
-    # NVIDIA's, such as 550.144.03; None: ACK's own for the instance type
+    # version of the NVIDIA driver, such as 550.144.03; None: ACK's default for the instance type
     driver_version: str | None = None
     # SSH key pair; None: nobody can log in
     key_name: str | None = None

@@ -24,7 +24,7 @@ class ReleaseSpec:
 
     # URL of the chart, or its path relative to the project
     chart: str
-    # version of the chart; None: only a download would show it
+    # version of the chart; None: unknown without a download
     chart_version: str | None = None
     # name of the stack, such as ackgpu/dev, recorded in the release's values
     stack: str
@@ -48,7 +48,7 @@ class MetricsAdapterArgs:
     release: ReleaseSpec
     # HTTP API address of Prometheus; a secret, also in the state
     prometheus_url: pulumi.Input[str] = field(repr=False)
-    # access to the cluster, to keep live rules in use and to clean up after a killed run; None: do neither
+    # access to the cluster, to keep live rules in use and to clean up after a killed run; None: skip both
     kubeconfig: pulumi.Output[str] | None = field(default=None, repr=False)
     look: ClusterLook | None = field(default=None, repr=False)
 

@@ -38,7 +38,7 @@ class ArmsPrometheus(pulumi.ComponentResource):
             self._refuse_unmanaged_instance(self.owner, cluster_id)
         found = alicloud.arms.get_prometheus_output(
             ids=cluster_id.apply(lambda known: [known]),
-            # The addresses are empty strings without it.
+            # Otherwise the addresses are empty strings.
             enable_details=True,
             opts=pulumi.InvokeOutputOptions(parent=self, depends_on=[self.owner] if self.owner else None),
         )

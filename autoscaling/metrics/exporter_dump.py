@@ -124,9 +124,7 @@ def _owners(series: Sequence[Sample], owned: Sequence[Sample], labels: Labels) -
     pods = sorted({f"{sample.labels[labels.namespace]}/{sample.labels[labels.pod]}" for sample in owned})
     listed = ", ".join(pods[:_LISTED_PODS])
     rest = f" and {len(pods) - _LISTED_PODS} more" if len(pods) > _LISTED_PODS else ""
-    return (
-        f"Series with a pod in {labels.namespace} and {labels.pod}: {len(owned)} of {len(series)}, of {listed}{rest}."
-    )
+    return f"Series with a pod in {labels.namespace} and {labels.pod}: {len(owned)} of {len(series)} ({listed}{rest})."
 
 
 def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> list[str]:
@@ -148,15 +146,12 @@ def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> 
         ]
     present = [name for name in (labels.namespace, labels.pod) if any(name in sample.labels for sample in series)]
     fault = f"has {wanted}" if not present else f"has a value in {wanted}"
-    return [
-        f"No series {fault}. Without the pod that uses a card, an HPA cannot use its metrics.",
-        _what_to_do(preset),
-    ]
+    return [f"No series {fault}. An HPA can only use metrics that name their pod.", _advice(preset)]
 
 
-def _what_to_do(preset: LabelPreset) -> str:
+def _advice(preset: LabelPreset) -> str:
     steps = [
-        "make the dump while a pod uses a GPU: the series of an idle card name no pod",
+        "make the dump while a pod uses a GPU: series of an idle card do not name a pod",
         "set nvidia.com/gpu in the workload's limits: the kubelet lists only devices that the NVIDIA device plugin "
         "allocated",
         "set DCGM_EXPORTER_KUBERNETES=true (flag -k) on the exporter: otherwise it does not look up pods",

@@ -141,8 +141,8 @@ def _resources(rule: ExtraRule) -> Iterator[RuleFinding]:
     if namespaced and "namespace" not in kinds:
         yield RuleFinding(
             "resources.overrides",
-            f"has no label for the namespace, and the adapter finds no {namespaced[0]} without it: add the label, such "
-            "as namespace: {resource: namespace}",
+            f"has no label for the namespace, and the adapter cannot find a {namespaced[0]} without it: add the label, "
+            "such as namespace: {resource: namespace}",
         )
 
 

@@ -37,7 +37,7 @@ def test_a_real_dump_without_pods_is_reported_with_advice(path: Path, preset: La
     assert (
         "with the labels DCGM_FI_DRIVER_VERSION, Hostname, UUID, device, gpu, modelName, pci_bus_id." in judgement.text
     )
-    assert "Without the pod that uses a card, an HPA cannot use its metrics." in judgement.text
+    assert "An HPA can only use metrics that name their pod." in judgement.text
     for step in (
         "nvidia.com/gpu in the workload's limits",
         "DCGM_EXPORTER_KUBERNETES=true",
@@ -63,7 +63,7 @@ def test_labels_of_the_exporters_own_pod_do_not_count_as_the_workloads() -> None
 def test_the_preset_for_prefixed_labels_finds_the_workload() -> None:
     judgement = judge(EXPORTED, "upstream-exported")
     assert judgement.usable
-    assert "Series with a pod in exported_namespace and exported_pod: 1 of 1, of demo/bert-7c9-aaaaa." in judgement.text
+    assert "Series with a pod in exported_namespace and exported_pod: 1 of 1 (demo/bert-7c9-aaaaa)." in judgement.text
     assert judgement.text.endswith("An HPA can use DCGM_FI_DEV_GPU_UTIL.")
 
 
