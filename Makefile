@@ -41,7 +41,7 @@ format: $(READY) ## format the code
 	@$(PYTHON) -m ruff format .
 	@$(PYTHON) -m ruff check --fix .
 
-docs: $(READY) ## write the tables of README.md, the keys of Pulumi.yaml and the schema from the models
+docs: $(READY) ## write the tables in docs/, the keys of Pulumi.yaml and the schema from the models
 	@$(PYTHON) -m commands.docs.reference
 
 lock: $(READY) ## lock the Python packages of requirements.in and requirements-dev.in, indirect ones too (UPGRADE=1 raises those)

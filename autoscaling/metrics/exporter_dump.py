@@ -59,7 +59,7 @@ def judge(dump: str, preset: LabelPreset) -> Judgement:
         lines.append(
             f"An HPA can use {', '.join(usable)}."
             if usable
-            else f"An HPA can use none of these series with {_SETTING} {preset}: see the table of metrics."
+            else f"An HPA can use none of these series with {_SETTING} {preset}: see docs/metrics.md."
         )
     else:
         lines += _no_owner(series, labels, preset)

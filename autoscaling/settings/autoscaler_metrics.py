@@ -54,9 +54,9 @@ class MetricUse(Model):
     """A metric that the adapter exposes for services of other stacks."""
 
     name: Text
-    """One of the metrics below, or a metric that one of your own rules exposes."""
+    """A metric of docs/metrics.md, or a metric that one of your own rules exposes."""
     aggregation: Aggregation | None = None
-    """How the series of one pod become one value; by default as the table of metrics has it."""
+    """How the series of one pod become one value; the default is in docs/metrics.md."""
 
     @property
     def exposed_name(self) -> str:

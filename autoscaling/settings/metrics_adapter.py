@@ -42,7 +42,7 @@ class MetricsAdapter(Model):
     """How the GPU exporter names its labels: ACK's own, or NVIDIA's dcgm-exporter, whose labels Prometheus keeps or
     gives the prefix `exported_`."""
     extra_rules: list[ExtraRule] = []
-    """Your own rules, added after the program's rules; see below."""
+    """Your own rules, added after the program's rules; see docs/metrics.md."""
     idle_as_zero: bool = False
     """Count a pod with a GPU but without a process on it as 0; otherwise the HPA has no value for it."""
     relist_interval: Annotated[str, _RELIST_INTERVAL] = "1m"

@@ -1,8 +1,8 @@
 """All that a stack can set, and everything that can be wrong with it, section by section.
 
-Each default stands in these models and nowhere else. The docstring of a field, or else of its model, is its
-description in README.md and Pulumi.yaml: `make docs`. The models check one value at a time; the `findings` of a section
-check what must hold between values.
+Each default is in these models and nowhere else. `make docs` writes the docstring of a field, or else of its model,
+into docs/settings.md and Pulumi.yaml. The models check one value at a time; the `findings` of a section check what must
+hold between values.
 """
 
 from __future__ import annotations

@@ -131,7 +131,9 @@ def read_stack_file(path: Path) -> StackFile:
     except FileNotFoundError:
         files = sorted(file.name.removeprefix("Pulumi.") for file in path.parent.glob("Pulumi.*.yaml"))
         stacks = ", ".join(name.removesuffix(".yaml") for name in files)
-        stack.refuse(f"no such file; {f'stacks with a file: {stacks}' if stacks else 'create it as in README.md'}.")
+        stack.refuse(
+            f"no such file; {f'stacks with a file: {stacks}' if stacks else 'create it as in docs/getting-started.md'}."
+        )
     except UnicodeDecodeError:
         stack.refuse("not UTF-8: save the file as UTF-8.")
     except OSError as error:

@@ -130,7 +130,7 @@ def reason(details: ErrorDetails, place: Place, *, secret: bool) -> str:
         return f"{_EXPECTED[kind]} is expected"
     if secret and kind != FORM:
         # The message may contain the value.
-        return "README.md says what is allowed"
+        return "docs/settings.md lists the allowed values"
     return details["msg"].removeprefix("Value error, ")
 
 

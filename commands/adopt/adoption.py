@@ -123,8 +123,8 @@ def _ways_out(faults: Sequence[str], settings: str, inventory: Inventory) -> Ite
     of_rules = [fault for fault in faults if _EXTRA_RULES in fault]
     if of_rules:
         yield (
-            "Rewrite a refused rule in the release, or remove it there, before the program can keep it: README.md says "
-            "what a rule must look like."
+            "Rewrite a refused rule in the release, or remove it there, before the program can keep it. "
+            "docs/metrics.md says what a rule must look like."
         )
     if len(of_rules) < len(faults):
         hpas = [name for kind, *name in inventory.things if kind == "HorizontalPodAutoscaler"]

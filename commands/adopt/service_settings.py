@@ -46,7 +46,7 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
     if len(containers) > 1:
         proposal.problems.append(
             f"{what} has {len(containers)} containers, and the program creates Deployments with one: remove the "
-            "service from services. For an HPA alone see README.md, Parts of it in another program."
+            "service from services. docs/getting-started.md shows a program for an HPA alone."
         )
         return {}
     [container] = containers

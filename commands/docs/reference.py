@@ -1,4 +1,4 @@
-"""What `make docs` writes from the models: tables in README.md, keys in Pulumi.yaml, and the schema of stacks."""
+"""What `make docs` writes from the models: tables in docs/, keys in Pulumi.yaml, and the schema of stack files."""
 
 from __future__ import annotations
 
@@ -23,30 +23,40 @@ from commands import CHECKOUT
 from commands.docs.stack_schema import STACK_SCHEMA, stack_schema_text
 
 _LONGEST_LIST = 4
-"""The README's table spares the reader longer lists of allowed values; an error shows them."""
+"""The tables leave out longer lists of allowed values; an error shows them."""
 
 
 def documents() -> dict[Path, str]:
-    """Each file that is written from the models, in part or as a whole, as it should be."""
-    readme, project = CHECKOUT / "README.md", CHECKOUT / "Pulumi.yaml"
-    tables = {"settings": settings_table(), "metrics": metrics_table()}
-    text = readme.read_text()
-    for name, table in tables.items():
-        text = replaced(text, f"<!-- {name}: written by make docs -->", table, f"<!-- end of {name} -->")
-    keys = replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys")
-    return {readme: text, project: keys, STACK_SCHEMA: stack_schema_text()}
+    """Return the text of each file that is written from the models, in part or as a whole."""
+    project = CHECKOUT / "Pulumi.yaml"
+    documents = {
+        project: replaced(project.read_text(), "# keys: written by make docs", config_keys(), "# end of keys"),
+        STACK_SCHEMA: stack_schema_text(),
+    }
+    for name, tables in (("settings", settings_tables()), ("metrics", metrics_table())):
+        page = CHECKOUT / "docs" / f"{name}.md"
+        begin, end = f"<!-- {name}: written by make docs -->", f"<!-- end of {name} -->"
+        documents[page] = replaced(page.read_text(), begin, tables, end)
+    return documents
 
 
-def settings_table() -> str:
-    """Every setting as a row of Markdown."""
-    rows = ["| key | what | allowed | default |", "|---|---|---|---|"]
-    return "\n".join([*rows, *_settings(Settings, "")])
+def settings_tables() -> str:
+    """Return every setting as a row of Markdown: a table for each section, and one for keys without a section."""
+    sections: dict[str, list[str]] = {"Other keys": []}
+    for field in Settings.model_fields.values():
+        rows = list(_settings_of(field, ""))
+        if next(models(field.annotation), None):
+            sections[field.alias or ""] = rows
+        else:
+            sections["Other keys"] += rows
+    head = "| key | meaning | allowed | default |\n|---|---|---|---|"
+    return "\n\n".join(f"## {name}\n\n" + "\n".join([head, *rows]) for name, rows in sections.items())
 
 
 def metrics_table() -> str:
-    """Every metric of the catalogue as a row of Markdown."""
+    """Return every metric of the catalogue as a row of Markdown."""
     rows = [
-        "| metric | what | unit | series of one pod become | exporter | `cardMode` | with the guide's own rules |",
+        "| metric | meaning | unit | series of one pod become | exporter | `cardMode` | with the guide's rules |",
         "|---|---|---|---|---|---|---|",
     ]
     for metric in catalogue().metrics:
@@ -64,7 +74,7 @@ def metrics_table() -> str:
 
 
 def config_keys() -> str:
-    """The keys under `config` of Pulumi.yaml."""
+    """Return the keys under `config` of Pulumi.yaml."""
     keys = {}
     for field in Settings.model_fields.values():
         description = _description(field)
@@ -88,13 +98,17 @@ def _engine_default(field: FieldInfo) -> Any:
 
 def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
     for field in model.model_fields.values():
-        key = f"{prefix}{field.alias}"
-        inner = next(models(field.annotation), None)
-        # Required maps, and those with defaults in them, say all in the rows of their keys.
-        if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
-            yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
-        if inner:
-            yield from _settings(inner, f"{key}{_any_entry(field)}.")
+        yield from _settings_of(field, prefix)
+
+
+def _settings_of(field: FieldInfo, prefix: str) -> Iterator[str]:
+    key = f"{prefix}{field.alias}"
+    inner = next(models(field.annotation), None)
+    # The rows of its keys describe a map that is required or has defaults.
+    if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
+        yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
+    if inner:
+        yield from _settings(inner, f"{key}{_any_entry(field)}.")
 
 
 def _any_entry(field: FieldInfo) -> str:
@@ -123,7 +137,7 @@ def _allowed(field: FieldInfo) -> str:
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """The types, or the literal values, that an annotation is made of."""
+    """Yield the types, or the literal values, in an annotation."""
     if get_origin(annotation) is Literal:
         yield from get_args(annotation)
     elif hasattr(annotation, "__metadata__"):
@@ -161,16 +175,16 @@ def _with_the_guides_rules(metric: GpuMetric) -> str:
     if exposed is None:
         return "not exposed"
     if "pod" not in exposed.resources:
-        return "of nodes only, so that no HPA can use it"
+        return "for nodes only; no HPA can use it"
     low, high = exposed.range
     return "as here" if exposed.range == metric.range else f"{low:g} to {high:g}"
 
 
 def replaced(text: str, begin: str, body: str, end: str) -> str:
-    """The text with another body between two lines.
+    """Return the text with another body between two lines.
 
     Raises:
-        ValueError: there is not exactly one such pair of lines.
+        ValueError: the text does not have exactly one such pair of lines.
     """
     between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.DOTALL | re.MULTILINE)
     result, found = between.subn(lambda _: f"{body}\n", text)
@@ -180,7 +194,7 @@ def replaced(text: str, begin: str, body: str, end: str) -> str:
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write each file whose text differs."""
     for path, text in documents().items():
         if not path.exists() or path.read_text() != text:
             path.write_text(text)

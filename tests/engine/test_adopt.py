@@ -24,13 +24,12 @@ from live.verify import check_stack
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS
 from rehearsal.environment import engine_variables
 from rehearsal.layout import STACK as REHEARSAL
-from tests import readme
 from tests.engine import guide_by_hand, shown
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret
+from tests.readme import section
 
-README = readme.commands()
 SERVICE, HPA, NAMESPACE = "bert-intent-detection", "gpu-hpa", "default"
 FOREIGN_METRIC = "team_mem_copy"
 FOREIGN_RULE = {
@@ -215,12 +214,12 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
-    """The README's commands, which are those that `./ackgpu adopt` prints, one after the other."""
+    """Run the commands of docs/adopting.md, which `./ackgpu adopt` prints too."""
     adoption = Adoption(seen(rehearsal))
     adoption.told = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
     assert identities(rehearsal) == adoption.before.identities
     commands = [line.strip() for line in adoption.told.partition("\nNext:\n")[2].splitlines() if line.startswith("  ")]
-    adopt, *then = README["Adopting what the guide made"]
+    adopt, *then = section("docs/adopting.md", "Find and import")
     assert adopt.line == "./ackgpu adopt --stack dev"
     assert adopt.keeps(adoption.told)
     assert [one.line.replace("dev", REHEARSAL) for one in then] == commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 from tests.engine.secret_search import Secret
 from tests.engine.shown import Shown
+from tests.readme import section
 from tests.rehearsed_account import add_network
 
 ZONES = ["cn-hangzhou-h", "cn-hangzhou-i", "cn-hangzhou-j"]
@@ -199,8 +201,15 @@ def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
 
 def test_unprotected_and_with_a_revoked_credential_all_goes_in_order(created: Rehearsal, shown: Shown) -> None:
     theirs = {"cloud resource vsw-nodes", "cloud resource vsw-pods"}
-    edit(created.layout, create={**FROM_NOTHING, "deletionProtection": False})
+    unprotect, up, destroy = section("docs/getting-started.md", "Delete a new cluster")
+    edit(created.layout, create=FROM_NOTHING)
+    workspace = created.stack.workspace
+    workspace.pulumi_command.run(
+        [*shlex.split(unprotect.line)[1:], "--stack", STACK], workspace.work_dir, workspace.env_vars
+    )
+    assert up.line == "pulumi up"
     created.up()
+    assert destroy.line == "./ackgpu destroy --stack dev"
     old = revoke(created, kubeconfig_in(resources(created)))
 
     events: list[automation.EngineEvent] = []

@@ -1,4 +1,4 @@
-"""README.md, command by command: bash runs each as it stands there, and what it prints is what is promised there."""
+"""The commands of README.md and docs/: bash runs each as the page has it and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from PIL import Image
 from rehearsal.layout import CHECKOUT, STACK, Layout
 from tests.engine.checkout import fresh_checkout
 from tests.engine.conftest import only_load_on_this_machine
-from tests.readme import Command, commands
+from tests.readme import Command, section
 
-README = commands()
 _END = "--- the exit code is"
 
 
 class Shell:
-    """One bash for all commands, as a user has it."""
+    """One bash for all commands, as a user would have it."""
 
     def __init__(self, folder: Path) -> None:
-        # What a `make` around the tests hands down is not the user's.
+        # The variables of a `make` that runs the tests are not the user's.
         ours = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KUBECONFIG")
         environment = {name: value for name, value in os.environ.items() if name not in ours and "PULUMI" not in name}
         self._bash = subprocess.Popen(
@@ -42,7 +41,7 @@ class Shell:
         )
 
     def answer(self, line: str) -> tuple[int, str]:
-        """The exit code of a command, and all that it printed; the user answers it with yes."""
+        """Return the exit code and the output of a command; the user answers its questions with yes."""
         assert self._bash.stdin and self._bash.stdout
         self._bash.stdin.write(f'{{ {line}\n}} <<< yes; printf "\\n{_END} $?\\n"\n')
         self._bash.stdin.flush()
@@ -59,10 +58,10 @@ class Shell:
         return output
 
     def walk(self, steps: Sequence[Command]) -> None:
-        """Run each command, which must succeed and keep its promise."""
+        """Run each command; it must succeed and print the expected text."""
         for step in steps:
             output = self.run(step.line)
-            assert step.keeps(output), f"$ {step.line}\n{output}\n--- promised is\n{step.promise}"
+            assert step.keeps(output), f"$ {step.line}\n{output}\n--- expected\n{step.expected}"
 
     def close(self) -> None:
         self._bash.communicate()
@@ -86,9 +85,10 @@ def shell(checkout: Path) -> Iterator[Shell]:
 
 
 def test_the_main_command_ends_as_promised_and_leaves_its_report(shell: Shell, checkout: Path) -> None:
-    rehearse, test = README["The two commands"]
-    # The other one is what runs this.
+    rehearse, test = section("README.md", "The two commands")
+    # `make test` runs this test.
     assert test.line == "make test"
+    assert test.keeps("===== 2668 passed in 151.30s (0:02:31) =====")
     with only_load_on_this_machine():
         shell.walk([rehearse])
     with Image.open(checkout / "build" / "rehearsal" / "timeline.png") as picture:
@@ -97,14 +97,16 @@ def test_the_main_command_ends_as_promised_and_leaves_its_report(shell: Shell, c
 
 
 def test_by_hand_on_the_rehearsal_cloud(shell: Shell) -> None:
-    *steps, end = README["By hand on the rehearsal cloud"]
+    *steps, end = section("docs/rehearsal.md", "By hand")
     assert end.line == "./ackgpu down"
     shell.walk(steps)
 
 
 def test_on_ack(shell: Shell, checkout: Path) -> None:
-    """The rehearsal cloud takes the place of the account; all else is the way of an ACK stack."""
-    init, refused, *steps = README["On ACK"]
+    """The rehearsal cloud takes the place of the account; everything else is as for an ACK stack."""
+    init, refused, *steps = section("docs/getting-started.md", "Deploy")
+    short = [step.line for step in section("README.md", "On ACK")]
+    assert short == [init.line, *(step.line for step in steps if step.line != "pulumi preview")]
     shell.run("unset PULUMI_STACK PULUMI_BACKEND_URL; export PULUMI_CONFIG_PASSPHRASE='of the team'")
     shell.run('mkdir build/old build/new; pulumi login "file://$PWD/build/old"')
     shell.walk([init])
@@ -115,21 +117,27 @@ def test_on_ack(shell: Shell, checkout: Path) -> None:
     shell.walk(steps)
 
 
-def test_changes(shell: Shell) -> None:
-    shell.walk(README["Changes"])
+def test_drift_is_found_and_the_release_replaced(shell: Shell) -> None:
+    shell.walk(section("docs/changes-and-recovery.md", "Drift"))
 
 
-def test_a_lock_is_removed_the_key_changed_and_the_stack_moved_and_forgotten(shell: Shell, checkout: Path) -> None:
-    cancel, refresh, *steps = README["State, lock and secrets"]
+def test_a_lock_of_a_killed_run_is_removed(shell: Shell) -> None:
+    cancel, refresh = section("docs/changes-and-recovery.md", "A killed run")
     leave_a_lock(shell)
     code, output = shell.answer(refresh.line)
     assert code != 0
     assert "locked by 1 lock(s)" in output
     shell.walk([cancel, refresh])
-    for step in steps:
+
+
+def test_the_passphrase_is_changed(shell: Shell) -> None:
+    shell.walk(section("docs/changes-and-recovery.md", "Another passphrase"))
+    shell.run("export PULUMI_CONFIG_PASSPHRASE=yes")
+
+
+def test_the_stack_moves_to_another_backend_and_the_old_one_forgets_it(shell: Shell, checkout: Path) -> None:
+    for step in section("docs/changes-and-recovery.md", "Another backend"):
         shell.walk([replace(step, line=re.sub(r"<the (old|new) backend>", r'"file://$PWD/build/\1"', step.line))])
-        if "change-secrets-provider" in step.line:
-            shell.run("export PULUMI_CONFIG_PASSPHRASE=yes")
     key = yaml.safe_load(Layout(checkout).kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
     assert [file for file in checkout.glob("build/*/.pulumi/**/*") if file.is_file() and key in file.read_text()] == []
     shell.run('pulumi login "file://$PWD/build/new"; pulumi stack select dev; pulumi preview --expect-no-changes')
@@ -137,20 +145,20 @@ def test_a_lock_is_removed_the_key_changed_and_the_stack_moved_and_forgotten(she
 
 
 def test_the_end(shell: Shell) -> None:
-    shell.walk(README["By hand on the rehearsal cloud"][-1:])
+    shell.walk(section("docs/rehearsal.md", "By hand")[-1:])
 
 
 def fill_in(checkout: Path) -> None:
-    """Fill in Pulumi.dev.yaml with what there is on the rehearsal cloud."""
+    """Fill in Pulumi.dev.yaml with the settings of the rehearsal."""
     path = checkout / "Pulumi.dev.yaml"
     stack: dict[str, Any] = yaml.safe_load(path.read_text())
-    there = yaml.safe_load((checkout / f"Pulumi.{STACK}.yaml").read_text())["config"]
-    stack["config"].update({key: there[key] for key in there if key.startswith("ackgpu:")})
+    rehearsed = yaml.safe_load((checkout / f"Pulumi.{STACK}.yaml").read_text())["config"]
+    stack["config"].update({key: value for key, value in rehearsed.items() if key.startswith("ackgpu:")})
     path.write_text(yaml.safe_dump(stack))
 
 
 def leave_a_lock(shell: Shell) -> None:
-    """Kill a `pulumi`, and what it has started, while it holds the lock."""
+    """Kill a `pulumi` and its children while it holds the lock."""
     shell.run(
         "set -m; pulumi refresh >/dev/null 2>&1 &\n"
         'while kill -0 $! && ! find build/old/.pulumi/locks -name "*.json" 2>/dev/null | grep -q .; do :; done\n'

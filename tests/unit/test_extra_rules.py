@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from autoscaling.metrics.extra_rule_checks import exposed_metrics
 from autoscaling.metrics.promql import Labels, QueryError, labels, parse
 from autoscaling.settings import parse as parse_settings
 from autoscaling.settings import warnings
-from tests.readme import README
+from tests.readme import yaml_block
 from tests.unit.program import Recorder, run_program, stack_config
 from tests.unit.test_settings import GOOD, faults
 
@@ -81,9 +80,8 @@ RULE = {
 }
 
 
-def test_the_example_in_the_readme_works() -> None:
-    [example] = re.findall(r"```yaml\n(ackgpu:metricsAdapter:\n  extraRules:.*?)```", README.read_text(), re.DOTALL)
-    adapter = yaml.safe_load(example)["ackgpu:metricsAdapter"]
+def test_the_example_in_the_docs_works() -> None:
+    adapter = yaml.safe_load(yaml_block("docs/metrics.md", "extraRules"))["ackgpu:metricsAdapter"]
     settings = parse_settings({**GOOD, "metricsAdapter": adapter})
     assert list(exposed_metrics(settings.metrics_adapter.extra_rules)) == ["queue_length_max"]
     assert not warnings(settings)

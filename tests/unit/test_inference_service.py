@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pulumi
@@ -11,7 +10,7 @@ import pytest
 import yaml
 
 from components.inference_service import InferenceService, InferenceServiceArgs
-from tests.readme import README
+from tests.readme import yaml_block
 from tests.unit.program import (
     CHECKOUT,
     DEPLOYMENT,
@@ -243,9 +242,9 @@ def test_a_rename_with_the_former_name_keeps_the_registered_resources(hpa: dict[
     assert "kubectl get pods -n default -l app=bert -o wide" in third.outputs["checks"]
 
 
-def test_the_program_accepts_the_services_in_the_readme() -> None:
-    [block] = [block for block in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL) if "vllm" in block]
-    recorder = run_program(dev_config(**{"services": yaml.safe_load(block)["ackgpu:services"]}), Recorder())
+def test_the_program_accepts_the_services_in_the_docs() -> None:
+    services = yaml.safe_load(yaml_block("docs/services.md", "vllm"))["ackgpu:services"]
+    recorder = run_program(dev_config(services=services), Recorder())
     container = container_of(recorder)
     assert container["args"] == ["--model", "Qwen/Qwen3-8B"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": 8000}

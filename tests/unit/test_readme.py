@@ -1,20 +1,24 @@
-"""README.md and CONTRIBUTING.md say what is so; their commands run in `tests/engine/test_readme.py`."""
+"""README.md, CONTRIBUTING.md and docs/ are correct; `tests/engine/test_readme.py` runs most of their commands."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
-from autoscaling.settings import Settings
-from commands.command_line import COMMANDS
+from autoscaling.settings import Settings, parse
+from commands.command_line import COMMANDS, command_line, run
 from commands.docs import reference
-from tests.readme import CHECKOUT, README, Command, commands
+from tests.readme import CHECKOUT, PAGES, README, Command, blocks, name_of, section, sections
+from tests.unit.program import dev_config
 
-PAGES = [README, CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+TESTS = CHECKOUT / "tests"
 
 
 def make(*arguments: str) -> str:
@@ -22,7 +26,7 @@ def make(*arguments: str) -> str:
 
 
 def targets() -> list[str]:
-    """The targets of the Makefile, without the former names of commands."""
+    """Return the targets of the Makefile, without the former names of commands."""
     groups: list[str] = re.findall(r"^\.PHONY: (.*)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
     return groups[0].split()
 
@@ -31,41 +35,54 @@ def code_spans(text: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", text)
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short_and_names_both_commands() -> None:
+    assert len(README.read_bytes()) <= 12_288
+    assert "make rehearse" in README.read_text()
+    assert "make test" in README.read_text()
+
+
+def test_the_readme_links_to_every_page() -> None:
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", README.read_text()))
+    assert {name_of(page) for page in PAGES if page != README} <= linked
+
+
+def test_each_section_with_commands_is_run_by_one_test() -> None:
+    code = "\n".join(path.read_text() for path in TESTS.rglob("test_*.py"))
+    run_by_tests = re.findall(r'\bsection\("([^"]+)", "([^"]+)"\)(?!\[)', code)
+    assert sorted(run_by_tests) == sorted(sections())
+
+
 @pytest.mark.parametrize("path", reference.documents(), ids=lambda path: path.name)
-def test_what_is_written_from_the_models_is_up_to_date(path: Path) -> None:
+def test_generated_text_is_up_to_date(path: Path) -> None:
     assert path.read_text() == reference.documents()[path], "run `make docs`"
 
 
-def test_the_engine_asks_for_no_key_so_that_the_program_can_say_all_that_is_missing() -> None:
+def test_the_engine_asks_for_no_key_so_that_the_program_reports_all_missing_keys() -> None:
     keys = yaml.safe_load((CHECKOUT / "Pulumi.yaml").read_text())["config"]
     assert [key for key, value in keys.items() if "default" not in value] == []
     assert len(keys) == len(Settings.model_fields)
 
 
-def test_a_setting_is_a_row_with_its_whole_key_what_is_allowed_and_its_default() -> None:
-    rows = reference.settings_table().splitlines()
+def test_a_setting_is_a_row_with_its_key_its_allowed_values_and_its_default() -> None:
+    rows = reference.settings_tables().splitlines()
     assert "| `services[].port` | Port of the load balancer | 1 to 65535 | `80` |" in rows
     assert any(row.startswith("| `gpuNodePool.autoscaling.max` ") and row.endswith("| required |") for row in rows)
     [managed_by] = [row for row in rows if row.startswith("| `prometheus.managedBy` ")]
     assert managed_by.endswith(" | `instance`, `addon`, `existing` | `instance` |")
+    assert len([row for row in rows if row.startswith("| `region` ")]) == 1
 
 
-def test_every_section_with_commands_is_run() -> None:
-    assert set(commands()) == {
-        "The two commands",
-        "By hand on the rehearsal cloud",
-        "On ACK",
-        "Adopting what the guide made",
-        "State, lock and secrets",
-        "Changes",
-    }
-
-
-def test_a_promise_is_kept_by_the_same_words_whatever_was_measured() -> None:
-    promise = Command("", "TARGETS  AGE\n22.96/20 7s\n...\nall steps passed\n")
-    assert promise.keeps("TARGETS AGE\n23/20    1m2s\nok 1\nok 2\nall steps passed")
-    assert not promise.keeps("TARGETS AGE\n22.96/30 7s\nall steps passed")
-    assert not promise.keeps("TARGETS AGE\n22.96/20 7s\n1 step(s) failed")
+def test_expected_output_matches_any_measured_number() -> None:
+    command = Command("", "TARGETS  AGE\n22.96/20 7s\n...\nall steps held\n")
+    assert command.keeps("TARGETS AGE\n23/20    1m2s\nok 1\nok 2\nall steps held")
+    assert not command.keeps("TARGETS AGE\n22.96/30 7s\nall steps held")
+    assert not command.keeps("TARGETS AGE\n22.96/20 7s\n1 step(s) failed")
 
 
 def test_help_lists_every_target() -> None:
@@ -74,42 +91,96 @@ def test_help_lists_every_target() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_make_target_that_a_page_names_is_there(page: Path) -> None:
+def test_every_make_target_on_a_page_exists(page: Path) -> None:
     text = page.read_text()
     named = re.findall(r"^(?:.*`)?make ([a-z-]+)", "\n".join(code_spans(text)) + "\n" + text, re.MULTILINE)
     assert set(named) <= set(targets())
 
 
+def ackgpu_lines(page: Path) -> Iterator[str]:
+    """Yield the command lines of `./ackgpu` in the text and the code of a page."""
+    code = "\n".join(block.body for block in blocks(page) if block.kind == "sh")
+    for text in (*code_spans(page.read_text()), *code.splitlines()):
+        for match in re.finditer(r"\./ackgpu (--?[a-z]|[a-z])[^#)]*", text):
+            yield match[0].strip()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_that_a_page_names_is_there(page: Path) -> None:
-    named = re.findall(r"\./ackgpu ([a-z][a-z-]*)", page.read_text())
-    assert set(named) <= set(COMMANDS)
+def test_every_command_and_option_on_a_page_exists(page: Path) -> None:
+    for line in ackgpu_lines(page):
+        _, name, *options = shlex.split(line)
+        if name == "--help":
+            continue
+        assert name in COMMANDS, line
+        command = command_line().commands[name]
+        # Files and shells are arguments; a mention of a command may leave them out.
+        command.make_context(name, options, resilient_parsing=True)
+        known = {
+            option for parameter in command.params for option in parameter.opts if isinstance(parameter, click.Option)
+        }
+        assert {option for option in options if option.startswith("--")} <= known | {"--help"}, line
 
 
-def test_all_tests_are_those_of_both_folders() -> None:
+def test_make_test_runs_both_folders() -> None:
     folders = [re.findall(r"pytest (\S+)", make("--dry-run", target)) for target in ("test", "test-unit")]
     assert folders == [["tests/unit", "tests/engine"], ["tests/unit"]]
 
 
+def test_contributors_run_the_checks_of_ci() -> None:
+    lint, unit, test = section("CONTRIBUTING.md", "Checks")
+    assert [command.line for command in (lint, unit, test)] == ["make lint", "make test-unit", "make test"]
+    assert "ruff check" in make("--dry-run", "lint")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_to_a_file(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text())
+    for path, anchor in links:
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
 
 
-def test_every_file_that_contributors_are_sent_to_is_there() -> None:
+def test_every_file_that_contributing_names_exists() -> None:
     spans = code_spans((CHECKOUT / "CONTRIBUTING.md").read_text())
     paths = [span for span in spans if re.fullmatch(r"[\w.-]+/[\w./-]*", span)]
     assert len(paths) > 10
     assert [path for path in paths if not (CHECKOUT / path).exists()] == []
 
 
-def test_every_message_that_the_readme_explains_is_one_that_the_project_says() -> None:
-    [section] = re.findall(r"^## When something fails\n(.*?)^## ", README.read_text(), re.DOTALL | re.MULTILINE)
-    messages = [span for row in section.splitlines() if row.startswith("| `") for span in code_spans(row.split("|")[1])]
+SETTINGS_BLOCKS = [
+    pytest.param(block.body, id=f"{page.name}: {block.heading}")
+    for page in PAGES
+    for block in blocks(page)
+    if block.kind == "yaml"
+]
+
+
+@pytest.mark.parametrize("text", SETTINGS_BLOCKS)
+def test_the_program_accepts_every_example_of_settings(text: str) -> None:
+    example = yaml.safe_load(text)
+    config = example.get("config") or {**dev_config(region="cn-hangzhou"), **example}
+    parse({key.removeprefix("ackgpu:"): value for key, value in config.items() if key.startswith("ackgpu:")})
+
+
+def test_the_program_has_every_message_that_troubleshooting_explains() -> None:
+    page = CHECKOUT / "docs" / "troubleshooting.md"
+    rows = [row for row in page.read_text().splitlines() if row.startswith("| ") and "`" in row.split("|")[1]]
+    messages = [span for row in rows for span in code_spans(row.split("|")[1]) if " " in span]
     packages = ("autoscaling", "commands", "components", "live", "program", "rehearsal")
     code = "\n".join(path.read_text() for package in packages for path in (CHECKOUT / package).rglob("*.py"))
-    assert messages
-    for message in messages:
-        pattern = "[^\\n]{0,60}".join(map(re.escape, message.split("...")))
-        assert re.search(pattern, code), message
+    # A sentence may be split into several literals.
+    code = re.sub(r'"\s*\n\s*f?"', "", code)
+    # Helm and Pulumi print these.
+    theirs = {"another operation (install/upgrade/rollback) is in progress", "pulumi destroy", "pulumi refresh"}
+    patterns = {span: "[^\\n]{0,60}".join(map(re.escape, span.split("..."))) for span in set(messages) - theirs}
+    assert len(patterns) > 8
+    assert [span for span, pattern in patterns.items() if not re.search(pattern, code)] == []
+
+
+def test_the_check_of_an_exporter_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    [check] = section("docs/metrics.md", "Exporters and their labels")
+    assert shlex.split(check.line) == ["./ackgpu", "check-exporter", "metrics.txt"]
+    assert run(["check-exporter", str(TESTS / "data" / "dcgm_t4_busy.prom")]) == 1
+    output = capsys.readouterr().out
+    assert check.keeps(output), output
