@@ -147,8 +147,8 @@ class AckCluster(pulumi.ComponentResource):
         # Not Output.all: it turns the SDK's classes into plain dictionaries.
         cluster: pulumi.Output[alicloud.cs.outputs.GetClustersClusterResult] = wanted.apply(
             lambda cluster_id: region.apply(
-                lambda where: found.clusters.apply(
-                    lambda clusters: _usable(clusters, cluster_id, where, args.autoscaling_api)
+                lambda region_id: found.clusters.apply(
+                    lambda clusters: _usable(clusters, cluster_id, region_id, args.autoscaling_api)
                 )
             )
         )

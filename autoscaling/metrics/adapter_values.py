@@ -16,7 +16,7 @@ STACK: Path = ("global", "ackgpu", "stack")
 
 OWN_PATHS: Mapping[Path, str] = {
     (*_PROMETHEUS, "enabled"): "",
-    (*_PROMETHEUS, "url"): "it comes from the cluster's Prometheus",
+    (*_PROMETHEUS, "url"): "the program reads it from the cluster's Prometheus",
     (*_PROMETHEUS, "prometheusHeader"): "set prometheus.auth",
     (*_PROMETHEUS, "logLevel"): "",
     RELIST_INTERVAL: "set metricsAdapter.relistInterval",

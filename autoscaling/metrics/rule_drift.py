@@ -15,22 +15,22 @@ def fingerprints(rules: Sequence[Rule]) -> dict[str, str]:
     return {_name(rule): _fingerprint(rule) for rule in rules}
 
 
-def drift(given: Mapping[str, str], live: Sequence[Rule]) -> Iterator[str]:
+def drift(expected: Mapping[str, str], live: Sequence[Rule]) -> Iterator[str]:
     """Yield a phrase for each rule that is missing, changed, foreign or duplicated.
 
     Args:
-        given: fingerprints of the stack's rules.
+        expected: fingerprints of the stack's rules.
         live: the rules that the adapter has.
     """
     found = fingerprints(live)
-    for name, fingerprint in given.items():
+    for name, fingerprint in expected.items():
         if name not in found:
             yield f"the rule for {name} is missing"
         elif found[name] != fingerprint:
             yield f"the rule for {name} has changed"
     names = [_name(rule) for rule in live]
     for name in found:
-        if name not in given:
+        if name not in expected:
             yield f"the rule for {name} is not from this stack"
         elif names.count(name) > 1:
             yield f"the rule for {name} exists {names.count(name)} times"
