@@ -1,4 +1,4 @@
-"""What people run beside pulumi: the command line `ackgpu`, one command a file or folder."""
+"""The command line `ackgpu`: each command has a module or a package."""
 
 from pathlib import Path
 

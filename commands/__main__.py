@@ -1,4 +1,4 @@
-"""`python commands`, which `ackgpu` runs: it can be interrupted while it loads, and works in any folder."""
+"""Entry point of `ackgpu`: handles interrupts while modules load, and works from any folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run one command; SIGTERM ends it as Ctrl-C does, so that folders are removed and children end."""
+    """Run a command. SIGTERM works like Ctrl-C, so temporary folders are removed and child processes end."""
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        # On Ctrl-C the Automation API's reader threads find their pipes closed.
+        # After Ctrl-C, the Automation API's reader threads fail because their pipes are closed.
         threading.excepthook = lambda failure: (
             None if failure.exc_type is ValueError else threading.__excepthook__(failure)
         )
-        # Python puts this file's folder there.
+        # By default this is the folder of this file.
         sys.path[0] = str(Path(__file__).resolve().parents[1])
         from commands.command_line import run
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Questions to the account: a program that only asks, previewed by the engine on a state that is thrown away."""
+"""Account queries: the engine previews a read-only program on a temporary state."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from pulumi import automation
 from pulumi_alicloud.cs.outputs import GetKubernetesNodePoolsNodepoolResult
 
 from autoscaling.settings import Settings
-from commands.pulumi_cli import PulumiError, reasons, scratch
+from commands.pulumi_cli import PulumiError, error_messages, temporary_folder
 from components.cluster import AckCluster, AckClusterArgs
 from program.args import cluster_args
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What belongs to the stack's cluster."""
+    """The account's resources for the stack's cluster."""
 
     kubeconfig: str = field(repr=False)
     vswitch_ids: Sequence[str]
-    """The cluster's own."""
+    """The vSwitches of the cluster."""
     prometheus: str | None = field(repr=False)
-    """Address of the cluster's instance, a secret; None: it has none."""
+    """Address of the cluster's Prometheus instance, a secret. None without an instance."""
     pools: Sequence[GetKubernetesNodePoolsNodepoolResult]
 
 
 Answers = Mapping[str, pulumi.Output[Any]]
 
 
-def _ask(program: Callable[[], Answers]) -> dict[str, Any]:
-    """Preview a program in this process, and return the values of the answers that it returns.
+def _query(program: Callable[[], Answers]) -> dict[str, Any]:
+    """Preview a program in this process and return the values of its answers.
 
     Raises:
-        PulumiError: the program failed, or the engine can't run it.
+        PulumiError: the program failed or the engine could not run it.
     """
     values: dict[str, Any] = {}
 
-    def ask_all() -> None:
-        # Not Output.all: it turns the SDK's classes into plain dictionaries.
+    def query_all() -> None:
+        # Output.all would turn the SDK's classes into plain dictionaries.
         for name, answer in program().items():
             answer.apply(partial(values.__setitem__, name))
 
-    with scratch() as folder:
+    with temporary_folder() as folder:
         backend = folder / "backend"
         backend.mkdir()
         variables = {
@@ -57,18 +57,18 @@ def _ask(program: Callable[[], Answers]) -> dict[str, Any]:
         }
         options = automation.LocalWorkspaceOptions(work_dir=str(folder), env_vars=variables)
         try:
-            stack = automation.create_stack("question", "question", ask_all, opts=options)
+            stack = automation.create_stack("query", "query", query_all, opts=options)
             stack.preview(color="never")
         except automation.CommandError as error:
-            raise PulumiError("\n".join(reasons(str(error)))) from None
+            raise PulumiError("\n".join(error_messages(str(error)))) from None
     return values
 
 
 def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
-    """Ask the account for a kubeconfig, a secret, by the output `platform` of the cluster's stack.
+    """Get a kubeconfig, a secret, from the account; `platform` is an output of the cluster's stack.
 
     Raises:
-        PulumiError: the account has no such cluster or kubeconfig, or the engine can't run.
+        PulumiError: the cluster or its kubeconfig does not exist, or the engine could not run.
     """
     args = AckClusterArgs(
         cluster_id=cluster_id,
@@ -80,24 +80,24 @@ def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
         account = pulumi.ResourceOptions(providers=[alicloud.Provider("account", region=platform["region"])])
         return {"kubeconfig": AckCluster("cluster", args, account).kubeconfig}
 
-    return str(_ask(program)["kubeconfig"])
+    return str(_query(program)["kubeconfig"])
 
 
-def look_at_account(settings: Settings) -> Account:
-    """Ask the account for what belongs to the stack's cluster.
+def read_account(settings: Settings) -> Account:
+    """Read the account's resources for the stack's cluster.
 
     Raises:
-        PulumiError: there is no such cluster, no credential, or no way to the account.
+        PulumiError: the cluster or the credential is missing, or the account can't be reached.
     """
     args = cluster_args(settings.cluster, settings.region)
 
     def program() -> Answers:
         account = alicloud.Provider("account", region=settings.region)
         cluster = AckCluster("cluster", args, pulumi.ResourceOptions(providers=[account]))
-        asked = pulumi.InvokeOutputOptions(provider=account)
-        pools = alicloud.cs.get_kubernetes_node_pools_output(cluster_id=cluster.cluster_id, opts=asked)
+        options = pulumi.InvokeOutputOptions(provider=account)
+        pools = alicloud.cs.get_kubernetes_node_pools_output(cluster_id=cluster.cluster_id, opts=options)
         prometheus = alicloud.arms.get_prometheus_output(
-            ids=cluster.cluster_id.apply(lambda cluster_id: [cluster_id]), enable_details=True, opts=asked
+            ids=cluster.cluster_id.apply(lambda cluster_id: [cluster_id]), enable_details=True, opts=options
         )
         return {
             "kubeconfig": cluster.kubeconfig,
@@ -106,6 +106,6 @@ def look_at_account(settings: Settings) -> Account:
             "instances": prometheus.prometheis,
         }
 
-    answers = _ask(program)
+    answers = _query(program)
     addresses = {instance.cluster_id: instance.http_api_intra_url for instance in answers.pop("instances")}
     return Account(prometheus=addresses.get(settings.cluster.id), **answers)

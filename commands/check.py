@@ -1,4 +1,4 @@
-"""`./ackgpu check`: the checks of a stack's settings, without engine and cloud."""
+"""`./ackgpu check`: check a stack's settings without engine or cloud."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from commands.command_line import examples, explained, stack_file, stack_option
 def check(stack: str) -> None:
     """Check the settings of a stack, without engine or cloud.
 
-    Prints warnings and what the settings amount to, or each fault with its line.
+    Prints warnings and a summary of the settings, or each fault with its line.
     """
     from autoscaling.settings import SettingsError
     from autoscaling.settings.stack_file import check_file, summary

@@ -1,4 +1,4 @@
-"""`./ackgpu check-exporter`: whether an HPA can work on a GPU exporter."""
+"""`./ackgpu check-exporter`: check whether a GPU exporter's metrics can drive an HPA."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ def _preset(context: click.Context, parameter: click.Parameter, value: str) -> L
 )
 @click.argument("file", type=click.File())
 @click.option(
-    "--labels", default="ack", show_default=True, callback=_preset, help="As in the setting metricsAdapter.labels."
+    "--labels",
+    default="ack",
+    show_default=True,
+    callback=_preset,
+    help="Labels of the metrics, as in metricsAdapter.labels.",
 )
 def check_exporter(file: TextIO, labels: LabelPreset) -> int:
-    """Check whether an HPA can work on a GPU exporter.
+    """Check whether an exporter's metrics can drive an HPA.
 
-    FILE has the answer of the exporter's /metrics; - reads the standard input. Exit code: 0 where an HPA can work,
-    1 where it can't, 2 where FILE can't be judged.
+    FILE is a copy of the exporter's /metrics page; - reads standard input. Exit code: 0 if an HPA can use the metrics,
+    1 if it can't, 2 if FILE can't be read.
     """
     from autoscaling.metrics.exporter_dump import DumpError, judge
 
     try:
         judgement = judge(file.read(), labels)
     except UnicodeDecodeError:
-        raise CommandError("The dump is not UTF-8 text: save the exporter's /metrics.", exit_code=2) from None
+        raise CommandError("FILE is not UTF-8 text. Save the exporter's /metrics page.", exit_code=2) from None
     except DumpError as error:
-        raise CommandError(f"The dump can't be judged. {error}", exit_code=2) from None
+        raise CommandError(f"FILE can't be used. {error}", exit_code=2) from None
     print(judgement.text)
     return 0 if judgement.usable else 1

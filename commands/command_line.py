@@ -1,6 +1,6 @@
-"""The command line `ackgpu`: its commands, and how each ends.
+"""The command line `ackgpu`: commands, messages and exit codes.
 
-A command's file is imported for every `--help` and every completion. It imports what it needs when it runs.
+Every `--help` and every completion imports all commands, so a command imports heavy modules only when it runs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ COMMANDS = (
     "up",
     "verify",
 )
-"""Each is a function of that name in a module of that name, with `_` for `-`."""
+"""Module and function have the name of the command, with `_` for `-`."""
 
 INTERRUPTED = 130
 COMPLETION_VARIABLE = "_ACKGPU_COMPLETE"
 
 
 class CommandError(Exception):
-    """Ends the command with a message and an exit code."""
+    """Stops the command with a message and an exit code."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -43,13 +43,12 @@ class CommandError(Exception):
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run a command.
 
     Returns:
-        The command's exit code: 0 for success, 1 for a failure, 2 for a wrong use or a check that could not be made,
-        130 for an interruption.
+        0 for success, 1 for a failure, 2 for wrong arguments or a check that could not run, 130 for an interrupt.
     """
-    # Print each line when it is written, into a pipe too.
+    # Print each line immediately, also into a pipe.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     try:
@@ -69,7 +68,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def command_line() -> click.Group:
-    """All commands under one name."""
+    """Return the group of all commands."""
     functions = {name: name.replace("-", "_") for name in COMMANDS}
     return click.Group(
         "ackgpu",
@@ -82,14 +81,14 @@ def command_line() -> click.Group:
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: how it is called."""
-    # Click keeps the line breaks of a paragraph that begins so.
+    """Return the examples at the end of a help text."""
+    # \b tells Click to keep the line breaks of the paragraph.
     return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  ./ackgpu {line}" for line in lines)])
 
 
 @contextmanager
 def explained(*errors: type[Exception], exit_code: int = 1) -> Iterator[None]:
-    """End the command on one of these errors, whose message explains it, with that message and an exit code."""
+    """Turn these errors into a CommandError with the same message."""
     try:
         yield
     except errors as error:
@@ -97,7 +96,7 @@ def explained(*errors: type[Exception], exit_code: int = 1) -> Iterator[None]:
 
 
 def stack_file(stack: str) -> Path:
-    """The settings file of a stack, which Pulumi Cloud also calls `<organisation>/<project>/<stack>`."""
+    """Return the settings file of a stack; `<organisation>/<project>/<stack>` is also a valid name."""
     return CHECKOUT / f"Pulumi.{stack.rpartition('/')[2]}.yaml"
 
 
@@ -107,9 +106,9 @@ def _stacks(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    # Pulumi would take the selected stack, where a variable of the shell is not set.
+    # With an empty name, such as from an unset shell variable, Pulumi would use the selected stack.
     if not value.rpartition("/")[2]:
-        raise click.BadParameter(f"{value!r} is not the name of a stack")
+        raise click.BadParameter(f"{value!r} is not a stack name")
     return value
 
 

@@ -1,4 +1,4 @@
-"""`./ackgpu completion`: completion of commands, options and stacks in a shell."""
+"""`./ackgpu completion`: print a completion script for a shell."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from commands.command_line import COMPLETION_VARIABLE, examples
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script for completion in bash, zsh or fish.
+    """Print a completion script for bash, zsh or fish.
 
-    It completes commands, options and names of stacks. For this terminal: eval "$(./ackgpu completion bash)"
+    Completes commands, options and stack names. To enable it in this terminal: eval "$(./ackgpu completion bash)"
     """
-    kind = get_completion_class(shell)
-    assert kind, "click knows each of the shells above"
-    print(kind(context.find_root().command, {}, "ackgpu", COMPLETION_VARIABLE).source())
+    completion_class = get_completion_class(shell)
+    assert completion_class, "click supports all the shells above"
+    print(completion_class(context.find_root().command, {}, "ackgpu", COMPLETION_VARIABLE).source())

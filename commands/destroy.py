@@ -1,4 +1,4 @@
-"""`./ackgpu destroy`: delete what a stack has made, unless other stacks use it."""
+"""`./ackgpu destroy`: delete a stack's resources, unless other stacks use them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from commands.command_line import examples, explained, stack_option, yes_option
 @stack_option
 @yes_option
 def destroy(stack: str, yes: bool) -> int:
-    """Delete what a stack has made, unless others use it.
+    """Delete a stack's resources.
 
-    As `pulumi destroy`, but refused while services of other stacks use this platform or the cluster is protected, and
-    with a new credential for the cluster: the one that the last `up` left in the state may have expired.
+    Runs `pulumi destroy` with a new cluster credential, because the credential in the state may have expired. Refuses
+    while other stacks use this platform or the cluster is protected.
     """
     from commands.destroy_guard import require_destroyable
     from commands.pulumi_cli import PulumiError, require_pulumi, with_new_credential

@@ -1,4 +1,4 @@
-"""Whether a stack may be destroyed: no other stack uses it, and its cluster is not protected."""
+"""Checks before a stack is destroyed: no other stack uses it, and its cluster is not protected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoscaling.settings.engine_config import PROJECT
 from commands import CHECKOUT
 from commands.account_query import current_kubeconfig
 from commands.command_line import CommandError
-from commands.pulumi_cli import PulumiError, reasons
+from commands.pulumi_cli import PulumiError, error_messages
 from live.adapter_release import hpas_of_all
 from live.cluster_client import Object, UnreachableError, connected
 from live.other_owners import platform_users
@@ -20,43 +20,43 @@ _CLUSTER = "alicloud:cs/managedKubernetes:ManagedKubernetes"
 
 
 def require_destroyable(name: str) -> None:
-    """Refuse a stack that others use or that protects its cluster.
+    """Refuse to destroy a stack that other stacks use or a protected cluster.
 
     Raises:
         CommandError: with the reason.
     """
-    # Not `select_stack`, which would change the stack that the user has selected.
+    # `select_stack` would change the user's selected stack.
     workspace = automation.LocalWorkspace(work_dir=str(CHECKOUT))
     try:
         require_no_users(name, {key: output.value for key, output in workspace.stack_outputs(name).items()})
         require_unprotected(workspace.export_stack(name))
     except automation.StackNotFoundError:
-        raise CommandError(f"There is no stack {name}: see `pulumi stack ls`.") from None
+        raise CommandError(f"Stack {name} does not exist. List the stacks with `pulumi stack ls`.") from None
     except automation.CommandError as error:
-        raise CommandError(f"Nothing was destroyed: {reasons(str(error))[0]}") from None
+        raise CommandError(f"Nothing was destroyed: {error_messages(str(error))[0]}") from None
 
 
 def require_unprotected(state: automation.Deployment) -> None:
-    """Refuse a protected cluster with the setting that protects it; Pulumi's own message suggests to edit the state.
+    """Refuse a protected cluster and name the setting; Pulumi's own message suggests editing the state.
 
     Raises:
-        CommandError: the stack has made a cluster and protects it.
+        CommandError: the stack created its cluster and protects it.
     """
     resources = (state.deployment or {}).get("resources") or ()
     if any(entry["type"] == _CLUSTER and entry.get("protect") for entry in resources):
         raise CommandError(
             "Nothing was destroyed: the cluster of this stack is protected. Set cluster.create.deletionProtection to "
-            "false, run `pulumi up`, and then `./ackgpu destroy` again."
+            "false, run `pulumi up`, then run `./ackgpu destroy` again."
         )
 
 
 def require_no_users(stack: str, outputs: Mapping[str, Any]) -> None:
-    """Look at the stack's cluster with a new credential: the one in the state may have expired.
+    """Check the cluster with a new credential, because the credential in the state may have expired.
 
     Raises:
-        CommandError: services of other stacks use the platform of this stack, or that could not be checked.
+        CommandError: other stacks use this platform, or the check failed.
     """
-    # A stack without a platform of its own, or one whose `up` never came so far.
+    # The stack has no platform of its own, or `up` failed before it created one.
     if "platform" not in outputs or "clusterId" not in outputs:
         return
     try:
@@ -65,12 +65,12 @@ def require_no_users(stack: str, outputs: Mapping[str, Any]) -> None:
     except (PulumiError, UnreachableError) as error:
         reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
         raise CommandError(
-            f"Nothing was destroyed: could not check whether services of other stacks use this platform: {reason}. "
-            "If none does, run `pulumi destroy`, which does not check."
+            f"Nothing was destroyed: could not check whether other stacks use this platform: {reason}. "
+            "If you are sure that none does, run `pulumi destroy`, which does not check."
         ) from None
     if users:
         raise CommandError(
-            "\n".join(["Nothing was destroyed: this platform is in use. Destroy or move these first:", *users])
+            "\n".join(["Nothing was destroyed: this platform is in use. First destroy or move these:", *users])
         )
 
 

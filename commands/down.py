@@ -1,4 +1,4 @@
-"""`./ackgpu down`: the end of a rehearsal cloud that was kept up."""
+"""`./ackgpu down`: stop the rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from commands.rehearse import rehearsal_layout
 
 @click.command(epilog=examples("down"))
 def down() -> None:
-    """End the rehearsal cloud that `./ackgpu up` started."""
+    """Stop the rehearsal cloud that `./ackgpu up` started."""
     with rehearsal_layout() as layout:
         from rehearsal import cloud
 

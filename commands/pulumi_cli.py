@@ -1,4 +1,4 @@
-"""The engine by its own command line: for an answer, or in the user's terminal."""
+"""Runs the `pulumi` command, for its output or in the terminal of the user."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from commands.command_line import INTERRUPTED
 
 
 class PulumiError(Exception):
-    """Pulumi is missing or failed; the message is for people."""
+    """Pulumi is missing or failed; the message is for the user."""
 
 
 def require_pulumi() -> None:
-    """Look for the engine.
+    """Require `pulumi`.
 
     Raises:
-        PulumiError: it is not on PATH.
+        PulumiError: `pulumi` is not on PATH.
     """
     if shutil.which("pulumi") is None:
-        raise PulumiError("pulumi is not on PATH: install it, or `source build/rehearsal/cloud/env.sh` on a rehearsal.")
+        raise PulumiError(
+            "pulumi is not on PATH. Install it, or run `source build/rehearsal/cloud/env.sh` for a rehearsal cloud."
+        )
 
 
-def answer_of(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run `pulumi` and return what it printed.
+def run_pulumi(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run `pulumi` and return its output and exit code.
 
     Raises:
-        PulumiError: it is not on PATH.
+        PulumiError: `pulumi` is not on PATH.
     """
     require_pulumi()
-    with scratch() as folder:
+    with temporary_folder() as folder:
         return subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=CHECKOUT,
@@ -54,10 +56,10 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
     """Run `pulumi refresh` or `pulumi destroy` in the terminal, with a credential from the account.
 
     Returns:
-        Its exit code, or 130 where it was interrupted.
+        The exit code of `pulumi`, or 130 after an interrupt.
 
     Raises:
-        PulumiError: it is not on PATH.
+        PulumiError: `pulumi` is not on PATH.
     """
     require_pulumi()
     command = ["pulumi", "--cwd", str(CHECKOUT / "commands" / "access"), operation, "--run-program", "--stack", stack]
@@ -66,20 +68,20 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
 
     def interrupt(number: int, _: FrameType | None) -> None:
         received.append(number)
-        # The terminal sends Ctrl-C to pulumi too; a second one would end it at once.
+        # The terminal sends Ctrl-C to pulumi too; a second interrupt would kill it.
         if number != signal.SIGINT and len(received) == 1:
             for process in processes:
                 process.send_signal(signal.SIGINT)
 
-    # Before pulumi starts, which would inherit a SIGINT that a shell without job control ignores in the background.
+    # Set before pulumi starts: it would inherit a SIGINT that a shell without job control ignores.
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        with scratch() as folder:
+        with temporary_folder() as folder:
             process = subprocess.Popen(
                 [*command, *(["--yes"] if yes else [])], env={**os.environ, "TMPDIR": str(folder)}
             )
             processes.append(process)
-            # Pulumi ends its operation in order; its temporary files are removed after that.
+            # Remove the temporary files only after pulumi has finished or cancelled the operation.
             code = process.wait()
     finally:
         for number, handler in before.items():
@@ -88,14 +90,14 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for temporary files: the Kubernetes provider leaves a kubeconfig with its key at each preview."""
+def temporary_folder() -> Iterator[Path]:
+    """Provide a temporary folder: at each preview, the Kubernetes provider leaves a kubeconfig with its key."""
     with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
         yield Path(folder)
 
 
-def reasons(output: str) -> list[str]:
-    """The errors in what the engine printed, each once."""
+def error_messages(output: str) -> list[str]:
+    """Return the error messages in the engine's output, without duplicates."""
     lines = re.findall(r"error: (.+)", output)
     errors = [line.removeprefix("Exception calling application: ") for line in lines]
-    return list(dict.fromkeys(errors)) or ["pulumi failed and gave no reason."]
+    return list(dict.fromkeys(errors)) or ["pulumi failed without an error message."]

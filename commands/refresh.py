@@ -1,4 +1,4 @@
-"""`./ackgpu refresh`: compare what a stack has made with its live resources."""
+"""`./ackgpu refresh`: update a stack's state from its live resources."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from commands.command_line import examples, explained, stack_option, yes_option
 @stack_option
 @yes_option
 def refresh(stack: str, yes: bool) -> int:
-    """Compare what a stack has made with its live resources.
+    """Update a stack's state from its live resources.
 
-    As `pulumi refresh`, but with a new credential for the cluster: the one that the last `up` left in the state may
-    have expired.
+    Runs `pulumi refresh` with a new cluster credential, because the credential in the state may have expired.
     """
     from commands.pulumi_cli import PulumiError, with_new_credential
 

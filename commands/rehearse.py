@@ -1,4 +1,4 @@
-"""`./ackgpu rehearse`: the main job on a rehearsal cloud; and what all commands of the rehearsal share."""
+"""`./ackgpu rehearse`: run the main job on a rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def rehearsal_layout() -> Iterator[Layout]:
-    """The layout of this checkout's rehearsal cloud, in a process whose environment points at that cloud only."""
+    """Point this process's environment at the checkout's rehearsal cloud and return the layout of that cloud."""
     from rehearsal.environment import own_variables
     from rehearsal.errors import RehearsalError
     from rehearsal.layout import Layout
@@ -33,15 +33,15 @@ def rehearsal_layout() -> Iterator[Layout]:
 def rehearse() -> int:
     """Run the whole stack on a rehearsal cloud and check it.
 
-    Checks step by step what the guide promises, and leaves nothing. Needs no account and no GPU. The first run builds
-    the engine's tools for about half an hour.
+    Checks every step of the guide, then removes everything. Needs no account and no GPU. The first run builds tools,
+    which takes about half an hour.
     """
     with rehearsal_layout() as layout:
         from live.cluster_client import UnreachableError
         from rehearsal import main_job
         from rehearsal.processes import end_with_parent
 
-        # A `make` that is killed takes its rehearsal with it.
+        # End the rehearsal when `make` is killed.
         if "MAKELEVEL" in os.environ:
             end_with_parent(signal.SIGKILL)
         try:

@@ -1,4 +1,4 @@
-"""`./ackgpu up`: a rehearsal cloud that stays up."""
+"""`./ackgpu up`: start a rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from commands.rehearse import rehearsal_layout
 def up() -> None:
     """Start a rehearsal cloud and keep it up.
 
-    Prints the environment that pulumi and kubectl need, and writes it to a file. `./ackgpu down` ends the cloud.
+    Prints the environment variables for pulumi and kubectl and writes them to a file. `./ackgpu down` stops the cloud.
     """
     with rehearsal_layout() as layout:
         from rehearsal import cloud
@@ -31,10 +31,8 @@ def up() -> None:
         except RehearsalError:
             cloud.stop_cloud(layout)
             raise
-        print("The rehearsal cloud is up; `./ackgpu down` ends it. The environment it needs:\n")
+        print("The rehearsal cloud is up; `./ackgpu down` stops it. Set these environment variables:\n")
         for name, value in engine_variables(layout).items():
             print(f"  {name}={value}")
         relative = layout.environment_file.relative_to(layout.checkout)
-        print(
-            f"\nThe same as a file:  source {relative}\nThen:                pulumi preview; pulumi up; pulumi destroy"
-        )
+        print(f"\nOr from a file:  source {relative}\nThen run:        pulumi preview; pulumi up; pulumi destroy")

@@ -1,4 +1,4 @@
-"""`./ackgpu verify`: the checks of a live stack, one by one."""
+"""`./ackgpu verify`: check a live stack step by step."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from live.verify import StackOutputs, Step
 
 _LOAD = ("-n", "10000", "-c", "200")
-"""The guide's load."""
+"""The load from the guide."""
 
 
 @click.command(epilog=examples("verify --stack dev", "verify --stack dev --load"))
 @stack_option
-@click.option("--load", is_flag=True, help="Also put the guide's load on each service, with hey.")
+@click.option("--load", is_flag=True, help="Also run the guide's load test on each service, with hey.")
 def verify(stack: str, load: bool) -> int:
-    """Check a live stack, link by link.
+    """Check a live stack step by step.
 
-    From the GPU exporter to the reading of each HPA. Takes its credential for the cluster from KUBECONFIG. Exit code:
-    0 where all checks hold, 1 where one fails, 2 where they could not be made.
+    Follows the metrics from the GPU exporter to each HPA. Uses the cluster credential in KUBECONFIG. Exit code: 0 if
+    all checks pass, 1 if a check fails, 2 if the checks could not run.
     """
     from commands.pulumi_cli import PulumiError
     from live.cluster_client import UnreachableError
@@ -49,48 +49,48 @@ def verify(stack: str, load: bool) -> int:
 def _hey() -> str:
     hey = shutil.which("hey")
     if hey is None:
-        raise CommandError("hey is not on PATH, and --load needs it: install github.com/rakyll/hey.", exit_code=2)
+        raise CommandError("--load needs hey, which is not on PATH. Install github.com/rakyll/hey.", exit_code=2)
     return hey
 
 
 def _outputs(stack: str) -> StackOutputs:
-    from commands.pulumi_cli import answer_of, reasons
+    from commands.pulumi_cli import error_messages, run_pulumi
     from live.verify import StackOutputs
 
-    result = answer_of("stack", "output", "--json", "--stack", stack)
+    result = run_pulumi("stack", "output", "--json", "--stack", stack)
     if result.returncode:
-        reason = reasons(result.stderr)[0].rstrip(".")
-        raise CommandError(f"The outputs of stack {stack} can't be read: {reason}.", exit_code=2)
+        reason = error_messages(result.stderr)[0].rstrip(".")
+        raise CommandError(f"Could not read the outputs of stack {stack}: {reason}.", exit_code=2)
     return StackOutputs.of(stack, json.loads(result.stdout))
 
 
 def _client(outputs: StackOutputs) -> ClusterClient:
-    """The stack's cluster with the credential in KUBECONFIG, at the endpoint that the stack uses."""
+    """Connect with the credential in KUBECONFIG to the API server endpoint that the stack uses."""
     from live.cluster_client import UnreachableError, connected
     from live.kubeconfig import read_kubeconfig
 
     try:
         return connected(read_kubeconfig(), outputs.api_server)
     except UnreachableError as error:
-        sentence = f"The cluster {error}: set KUBECONFIG to a kubeconfig of the stack's cluster."
-        raise CommandError(sentence, exit_code=2) from None
+        message = f"The cluster {error}: set KUBECONFIG to a kubeconfig of the stack's cluster."
+        raise CommandError(message, exit_code=2) from None
 
 
 def _steps(outputs: StackOutputs, client: ClusterClient, hey: str | None) -> Iterator[Step]:
     from live.verify import LoadWalk, Step, check_stack
 
-    held = True
+    passed = True
     for step in check_stack(outputs, client):
-        held = held and step.ok
+        passed = passed and step.ok
         yield step
     if hey is None:
         return
-    if not held:
+    if not passed:
         yield Step("load", "all checks pass first", "not started: a check failed", False)
         return
     for service in outputs.services:
         load = f"hey {' '.join(_LOAD)} {service.predict_url}"
-        print(f"as soon as {service.namespace}/{service.name} is idle: {load}")
+        print(f"once {service.namespace}/{service.name} is idle: {load}")
         walk = LoadWalk(service, client, [hey, *_LOAD, service.predict_url])
         yield from walk.under_load()
         yield walk.after_load()

@@ -1,8 +1,8 @@
-"""Only the stack's providers, with new credentials: `./ackgpu refresh` and `./ackgpu destroy` run this program.
+"""The program of `./ackgpu refresh` and `./ackgpu destroy`: only the stack's providers, with new credentials.
 
-Without a program Pulumi would use the kubeconfig of the last `up`, which may have expired or been revoked. The whole
-program fails on conditions that must not stop a refresh or a destroy, such as other owners or unreadable metrics.
-Pulumi knows everything else from the state.
+Without a program, Pulumi uses the kubeconfig of the last `up`, which may have expired or been revoked. The full program
+refuses conditions that must not stop a refresh or a destroy, such as other owners or unreadable metrics. Pulumi reads
+everything else from the state.
 """
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pulumi
 
-# The folder of the project, whose modules these are.
+# The project's folder, to import its modules.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from program.platform import access

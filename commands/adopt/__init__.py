@@ -1,7 +1,7 @@
-"""`./ackgpu adopt`: takes live resources over into a stack.
+"""`./ackgpu adopt`: adopt live resources into a stack.
 
-Finds them, says what that means for the settings, and writes files for `pulumi import`. Nothing is changed in the
-account, in the cluster or in the stack's state.
+Finds the resources, proposes settings and writes files for `pulumi import`. It changes nothing in the account, the
+cluster or the stack's state.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from commands.command_line import examples, explained, stack_option
 @stack_option
 @click.option("--write", is_flag=True, help="Also change the stack's settings file.")
 def adopt(stack: str, write: bool) -> None:
-    """Take over live resources into a stack, as they are.
+    """Adopt live resources into a stack, as they are.
 
-    Looks for the resources that the settings name, prints which settings keep them as they are and what `pulumi up`
-    would change, and writes the files for `pulumi import`. Changes nothing in the account or in the cluster.
+    Finds the resources that the settings name, prints the settings that keep them as they are and the changes that
+    `pulumi up` would make, and writes files for `pulumi import`. Changes nothing in the account or the cluster.
     """
     from autoscaling.settings import SettingsError
     from commands.adopt.adoption import adopt_live

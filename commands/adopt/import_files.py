@@ -1,11 +1,11 @@
-"""The files for `pulumi import`: first the components, then the providers and what was found.
+"""The files for `pulumi import`: first the components, then the providers and the live resources.
 
-There are two because the engine creates the providers of a file before its components, and one provider has a parent
+There are two files because the engine creates a file's providers before its components, and one provider has a parent
 component.
 
-At the import the providers read most resources themselves. For two the file says how they are. From a release the
-provider would read the values, with the address of Prometheus and its token, into the plain state. From a Service it
-would read the cluster IP, which the program leaves to Kubernetes, and then replace the Service.
+At the import, the providers read most resources themselves. The file describes two kinds of resources:
+- Release: the provider would store its values, with the Prometheus address and token, in the state as plain text.
+- Service: the provider would read the cluster IP, which the program does not set, and then replace the Service.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NODE_POOL = "alicloud:cs/nodePool:NodePool"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 _SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
-"""Marks a secret in JSON for the engine."""
+"""Marks a secret value for the engine, in JSON."""
 
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
-"""Fields of a Service that Kubernetes fills in and the program does not set."""
+"""Fields of a Service that Kubernetes sets and the program does not."""
 
 _RELEASE_STATUS = ("name", "namespace", "status", "revision", "chart", "version")
 
@@ -36,55 +36,58 @@ _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 
 @dataclass(frozen=True)
-class Thing:
-    """A resource that was found."""
+class LiveResource:
+    """A live resource."""
 
     identity: str
-    """The id that the provider gives it."""
+    """The ID that the provider uses."""
     live: Object | HelmRelease | None = None
-    """The live object; None: the provider reads it."""
+    """The live object. None if the provider reads it."""
 
 
-def which(step: Step) -> tuple[str, ...]:
-    """The key of a resource of the program among the things that were found."""
+def resource_key(step: Step) -> tuple[str, ...]:
+    """Return the key of the live resource that a step of the preview is about."""
     if step.type in (NODE_POOL, RELEASE):
         return (step.type,)
     metadata = step.inputs.get("metadata") or {}
     return str(step.inputs.get("kind")), metadata.get("namespace", ""), metadata.get("name", "")
 
 
-def import_files(plan: Plan, found: Mapping[tuple[str, ...], Thing]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two files for what was found, by `which`; each is empty if there is nothing to import."""
+def import_files(plan: Plan, found: Mapping[tuple[str, ...], LiveResource]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the two import files; `found` has the live resources by `resource_key`.
+
+    A file is empty if it has nothing to import.
+    """
     components = [entry for entry in plan.entries if entry.get("component")]
     providers = [entry for entry in plan.entries if entry["type"].startswith("pulumi:providers:")]
     adopted: list[Mapping[str, Any]] = []
     for entry in plan.entries:
         step = plan.steps[plan.urn(entry)]
-        if thing := found.get(which(step)):
-            adopted.append({**entry, "id": thing.identity, **_described(step, thing)})
+        if resource := found.get(resource_key(step)):
+            adopted.append({**entry, "id": resource.identity, **_described(step, resource)})
     if not adopted:
         return {}, {}
     resources = [*providers, *adopted]
     table = {**plan.names, **{entry["name"]: plan.urn(entry) for entry in components}}
-    named = {resource[key] for resource in resources for key in ("parent", "provider") if key in resource}
+    used = {resource[key] for resource in resources for key in ("parent", "provider") if key in resource}
     return (
         {"resources": components} if components else {},
-        {"nameTable": {name: urn for name, urn in table.items() if name in named}, "resources": resources},
+        {"nameTable": {name: urn for name, urn in table.items() if name in used}, "resources": resources},
     )
 
 
-def _described(step: Step, thing: Thing) -> dict[str, Any]:
-    if isinstance(thing.live, HelmRelease):
-        inputs = {**step.inputs, "version": thing.live.version, "values": _without_secrets(thing.live.values)}
-        status = {key: getattr(thing.live, key) for key in _RELEASE_STATUS}
+def _described(step: Step, resource: LiveResource) -> dict[str, Any]:
+    if isinstance(resource.live, HelmRelease):
+        inputs = {**step.inputs, "version": resource.live.version, "values": _without_secrets(resource.live.values)}
+        status = {key: getattr(resource.live, key) for key in _RELEASE_STATUS}
         outputs = {**inputs, "status": status, "__inputs": _secret(inputs)}
         return {"inputs": inputs, "outputs": outputs}
-    if thing.live and thing.live["kind"] == "Service":
-        inputs = _service_inputs(thing.live)
+    if resource.live and resource.live["kind"] == "Service":
+        inputs = _service_inputs(resource.live)
         outputs = {
-            **thing.live,
+            **resource.live,
             "__inputs": inputs,
-            "__initialApiVersion": thing.live["apiVersion"],
+            "__initialApiVersion": resource.live["apiVersion"],
             "__fieldManager": "pulumi-kubernetes-adopted",
         }
         return {"inputs": inputs, "outputs": outputs}
@@ -100,7 +103,7 @@ def _service_inputs(live: Object) -> dict[str, Any]:
 
 
 def _without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with an empty secret in place of each secret, so that the state knows that it is secret."""
+    """Replace each secret value with an empty secret, so that the state marks it as secret."""
     masked: dict[str, Any] = copy.deepcopy(dict(values))
     prometheus = value_at(masked, _PROMETHEUS) or {}
     for key in ("url", "prometheusHeader"):

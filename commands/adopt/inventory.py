@@ -1,4 +1,4 @@
-"""Which resources the settings name: live ones, missing ones, and those that the stack already has."""
+"""The resources that the settings name: live, missing or already in the stack."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE
 from autoscaling.settings import Settings
 from autoscaling.settings.services import SERVICE_SUFFIX
 from commands.account_query import Account
-from commands.adopt.import_files import NODE_POOL, RELEASE, Thing
-from commands.adopt.live_objects import LiveObjects, ServiceObjects, named
-from commands.adopt.pool_settings import of_pool
+from commands.adopt.import_files import NODE_POOL, RELEASE, LiveResource
+from commands.adopt.live_objects import LiveObjects, ServiceObjects, display_name
+from commands.adopt.pool_settings import propose_pool
 from commands.adopt.proposal import Proposal
-from commands.adopt.release_settings import of_release
-from commands.adopt.service_settings import of_service
+from commands.adopt.release_settings import propose_release
+from commands.adopt.service_settings import propose_service
 from live.cluster_client import Object
 from live.helm_release import HelmRelease
 
 _PROMETHEUS = ("alicloud:arms/prometheus:Prometheus", "alicloud:cs/kubernetesAddon:KubernetesAddon")
 
 Owned = Collection[tuple[str, str]]
-"""Type and id of what the stack has."""
+"""Type and ID of each resource in the stack."""
 
 
 @dataclass
 class Inventory:
-    """All resources that the settings name."""
+    """The resources that the settings name."""
 
     proposal: Proposal = field(default_factory=Proposal)
     found: list[str] = field(default_factory=list)
     owned: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    things: dict[tuple[str, ...], Thing] = field(default_factory=dict)
-    """What can be imported."""
+    importable: dict[tuple[str, ...], LiveResource] = field(default_factory=dict)
+    """Resources to import."""
 
     def lines(self) -> Iterator[str]:
-        """A line for each resource."""
+        """Yield a line for each resource."""
         yield from (f"found    {name}" for name in self.found)
-        yield from (f"have     {name}: in the stack already" for name in self.owned)
+        yield from (f"in stack {name}" for name in self.owned)
         yield from (f"missing  {name}" for name in self.missing)
 
     def add(self, name: str, *, exists: object, owned: bool, if_new: str = "", if_missing: str = "") -> bool:
-        """Add a line, and return whether the resource is live and the stack does not have it yet."""
+        """Add a line. Return True if the resource is live and the stack does not have it yet."""
         if not exists:
             self.missing.append(name + if_missing)
         elif owned:
@@ -54,14 +54,14 @@ class Inventory:
 
 
 def take_inventory(settings: Settings, account: Account, cluster: LiveObjects, owned: Owned) -> Inventory:
-    """Look up what the settings name in the account, in the cluster and in the stack's state."""
+    """Look up the resources of the settings in the account, the cluster and the stack's state."""
     inventory = Inventory()
     _pool(inventory, settings, account, owned)
     if inventory.add(
         "Prometheus instance of the cluster",
         exists=account.prometheus,
         owned=any(type_ in _PROMETHEUS for type_, _ in owned),
-        if_new=", which is used and not imported",
+        if_new=": used, not imported",
     ):
         inventory.proposal.settings["prometheus", "managedBy"] = "existing"
     _release(inventory, settings, account, cluster.release, owned)
@@ -75,7 +75,7 @@ def take_inventory(settings: Settings, account: Account, cluster: LiveObjects, o
         )
         if not objects.autoscalers:
             inventory.missing.append(f"HPA of Deployment {name}")
-        of_service(inventory.proposal, service, ("services", index), new)
+        propose_service(inventory.proposal, service, ("services", index), new)
     return inventory
 
 
@@ -87,7 +87,7 @@ def _missing_service(name: str, objects: ServiceObjects) -> str:
     )
     if not others:
         return missing
-    return f"{missing}: the pods have {others}; `up` creates this one too, with a load balancer of its own"
+    return f"{missing}: the pods already have {others}; `up` would add this Service with its own load balancer"
 
 
 def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Owned) -> None:
@@ -100,7 +100,7 @@ def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Own
         for pool in account.pools
         if any(has_gpus(type_) for type_ in pool.instance_types or [])
     )
-    hint = f": the cluster has {others}; set gpuNodePool.name to adopt one, or `up` creates another"
+    hint = f": the cluster has {others}; set gpuNodePool.name to adopt a pool, or `up` creates a new pool"
     ids = ", ".join(pool.node_pool_id for pool in pools.values())
     if not inventory.add(
         f"node pool {name}",
@@ -112,13 +112,13 @@ def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Own
         return
     if len(pools) > 1:
         proposal.problems.append(
-            f"The cluster has {len(pools)} node pools named {name}: rename the one to adopt in the ACK console, and "
-            "set gpuNodePool.name to its new name."
+            f"The cluster has {len(pools)} node pools named {name}. Rename one of them in the ACK console and set "
+            "gpuNodePool.name to the new name."
         )
         return
     [(identity, pool)] = pools.items()
-    inventory.things[NODE_POOL,] = Thing(identity)
-    of_pool(proposal, pool, account.vswitch_ids)
+    inventory.importable[NODE_POOL,] = LiveResource(identity)
+    propose_pool(proposal, pool, account.vswitch_ids)
 
 
 def _release(
@@ -128,19 +128,19 @@ def _release(
     version = f", chart {release.version}, revision {release.revision}" if release else ""
     is_new = inventory.add(f"release {identity}", exists=release, owned=(RELEASE, identity) in owned, if_new=version)
     if release and is_new:
-        inventory.things[RELEASE,] = Thing(identity, release)
-        of_release(inventory.proposal, release, settings, account.prometheus)
+        inventory.importable[RELEASE,] = LiveResource(identity, release)
+        propose_release(inventory.proposal, release, settings, account.prometheus)
 
 
 def _new(inventory: Inventory, live: Object | None, name: str, owned: Owned) -> Object | None:
-    """The object, if the stack does not have it yet."""
+    """Record an object. Return it if the stack does not have it yet."""
     if live is None:
         inventory.missing.append(name)
         return None
     kind, metadata = live["kind"], live["metadata"]
     identity = f"{metadata['namespace']}/{metadata['name']}"
     is_owned = any(type_.endswith(f":{kind}") and id_ == identity for type_, id_ in owned)
-    if not inventory.add(named(live), exists=True, owned=is_owned):
+    if not inventory.add(display_name(live), exists=True, owned=is_owned):
         return None
-    inventory.things[kind, metadata["namespace"], metadata["name"]] = Thing(identity, live)
+    inventory.importable[kind, metadata["namespace"], metadata["name"]] = LiveResource(identity, live)
     return live

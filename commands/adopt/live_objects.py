@@ -1,4 +1,4 @@
-"""What the cluster has of a stack, as its API server says."""
+"""A stack's live objects in the cluster."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from live.helm_release import HelmRelease
 
 @dataclass(frozen=True)
 class ServiceObjects:
-    """What the cluster has of one service."""
+    """The live objects of a service."""
 
     deployment: Object | None
     service: Object | None
     autoscalers: Sequence[Object]
     """All HPAs of the Deployment."""
     other_services: Sequence[Object] = ()
-    """Services of another name that select the Deployment's pods."""
+    """Other Services that select the Deployment's pods."""
     disruption_budgets: Sequence[Object] = ()
     """The budgets that select the Deployment's pods."""
 
 
 @dataclass(frozen=True)
 class LiveObjects:
-    """What the cluster has of the stack."""
+    """The live objects of the stack."""
 
     services: Sequence[ServiceObjects]
     """In the order of the settings."""
     release: HelmRelease | None
 
 
-def look(client: ClusterClient, settings: Settings) -> LiveObjects:
-    """The objects that the settings name.
+def read_live_objects(client: ClusterClient, settings: Settings) -> LiveObjects:
+    """Read the objects that the settings name.
 
     Raises:
-        AdoptionError: the cluster hides what has to be known.
+        AdoptionError: the credential may not list all objects.
         HelmReleaseError: the adapter's release can't be read.
         UnreachableError: the cluster does not answer.
     """
@@ -51,27 +51,30 @@ def look(client: ClusterClient, settings: Settings) -> LiveObjects:
     release = newest_release(client)
     if client.hidden:
         raise AdoptionError(
-            f"The credential for the cluster may not list {client.hidden[0]}: use a cluster administrator's account."
+            f"The cluster credential may not list {client.hidden[0]}. Use an account with cluster administrator rights."
         )
     return LiveObjects(services, None if release and release.status == "uninstalled" else release)
 
 
-def as_served(client: ClusterClient, wanted: Object) -> Object:
-    """A wanted object as the API server would store it, with its own defaults.
+def with_server_defaults(client: ClusterClient, wanted: Object) -> Object:
+    """Return an object as the API server would store it, with defaults.
 
     Raises:
-        AdoptionError: the credential may not create one.
+        AdoptionError: the credential may not create the object.
         UnreachableError: the cluster does not answer.
     """
     metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
     served = client.would_create(_path(wanted), {**wanted, "metadata": metadata})
     if served is None:
-        raise AdoptionError(f"The credential may not create a {wanted['kind']}: use a cluster administrator's account.")
+        raise AdoptionError(
+            f"The cluster credential may not create a {wanted['kind']}. Use an account with cluster administrator "
+            "rights."
+        )
     return served
 
 
-def named(live: Object) -> str:
-    """An object by its kind, namespace and name."""
+def display_name(live: Object) -> str:
+    """Return kind, namespace and name of an object."""
     kind = "HPA" if live["kind"] == "HorizontalPodAutoscaler" else live["kind"]
     return f"{kind} {live['metadata']['namespace']}/{live['metadata']['name']}"
 
@@ -79,7 +82,7 @@ def named(live: Object) -> str:
 def _objects(client: ClusterClient, service: Service, autoscaling: str) -> ServiceObjects:
     def listed(version: str, kind: str) -> list[Object]:
         kinds = {"apiVersion": version, "kind": kind}
-        # A list names the kind of its items once.
+        # The API server omits apiVersion and kind of the items in a list.
         items = client.listed(_path({**kinds, "metadata": {"namespace": service.namespace}}))
         return [{**kinds, **item} for item in items]
 
@@ -106,12 +109,12 @@ def _find(objects: Sequence[Object], name: str) -> Object | None:
 
 
 def _has_pods(owner: Object, deployment: Object | None) -> bool:
-    """Whether a Service or a PodDisruptionBudget selects the pods of a Deployment."""
+    """Return True if a Service or PodDisruptionBudget selects the pods of a Deployment."""
     if deployment is None:
         return False
     selector = owner["spec"].get("selector")
     if owner["kind"] == "Service":
-        # A Service without a selector has no pods; an empty LabelSelector selects all.
+        # A Service without a selector selects no pods; an empty LabelSelector selects all pods.
         selector = {"matchLabels": selector} if selector else None
     return _selects(selector, deployment["spec"]["template"]["metadata"]["labels"])
 
@@ -122,17 +125,17 @@ def _scales(autoscaler: Object, deployment: str) -> bool:
 
 
 def _selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector selects pods with these labels: an empty one selects all, and None selects none.
+    """Return True if a LabelSelector selects pods with these labels. `{}` selects all pods, None selects none.
 
     https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/label-selector/
     """
     if selector is None:
         return False
     equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
-    return equal and all(_holds(expression, labels) for expression in selector.get("matchExpressions") or [])
+    return equal and all(_matches(expression, labels) for expression in selector.get("matchExpressions") or [])
 
 
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key = expression["key"]
     among = labels.get(key) in (expression.get("values") or [])
     results = {"In": among, "NotIn": not among, "Exists": key in labels, "DoesNotExist": key not in labels}

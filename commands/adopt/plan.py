@@ -1,4 +1,4 @@
-"""What the stack has, and what the program would register: asked of the engine, so that no name is known twice."""
+"""The stack's resources and its preview, as the engine reports them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from commands.adopt.proposal import AdoptionError
-from commands.pulumi_cli import answer_of, reasons, scratch
+from commands.pulumi_cli import error_messages, run_pulumi, temporary_folder
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a preview would do with one resource."""
+    """The planned operation on a resource."""
 
     op: str
-    """`create` where the stack does not have it yet."""
+    """`create` if the stack does not have the resource yet."""
     type: str
     inputs: Mapping[str, Any]
-    """What the program gives it; secrets are masked."""
+    """Inputs from the program; secrets are masked."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +30,28 @@ class Plan:
     steps: Mapping[str, Step]
     """By URN."""
     entries: Sequence[Mapping[str, Any]]
-    """For what would be created, as `pulumi import --file` takes them, with placeholders as ids."""
+    """Resources to create, in the format of `pulumi import --file`, with placeholder IDs."""
     names: Mapping[str, str]
-    """URNs of what the entries name and the stack has."""
+    """URNs of existing resources that the entries refer to, by name."""
 
     def urn(self, entry: Mapping[str, Any]) -> str:
-        """The URN of an entry."""
+        """Return the URN of an entry."""
         ends = [f"{before}{entry['type']}::{entry.get('logicalName', entry['name'])}" for before in ("::", "$")]
         return next(urn for urn in self.steps if urn.endswith(tuple(ends)))
 
 
-def owned(stack: str) -> Collection[tuple[str, str]]:
-    """Type and id of each resource in the stack's state.
+def owned_resources(stack: str) -> Collection[tuple[str, str]]:
+    """Return type and ID of each resource in the stack's state.
 
     Raises:
-        AdoptionError: there is no such stack, or its state can't be read.
+        AdoptionError: the stack does not exist or its state can't be read.
     """
-    result = answer_of("stack", "export", "--stack", stack)
+    result = run_pulumi("stack", "export", "--stack", stack)
     if result.returncode:
-        [reason, *_] = reasons(result.stderr)
+        [reason, *_] = error_messages(result.stderr)
         raise AdoptionError(
-            f"The state of stack {stack} can't be read: {reason.rstrip('.')}. For a new stack run "
-            f"`pulumi stack init {stack}` first."
+            f"Could not read the state of stack {stack}: {reason.rstrip('.')}. For a new stack, first run "
+            f"`pulumi stack init {stack}`."
         )
     resources = json.loads(result.stdout)["deployment"].get("resources") or []
     return {(resource["type"], resource["id"]) for resource in resources if "id" in resource}
@@ -63,10 +63,10 @@ def preview(stack: str, settings: Path) -> Plan:
     Raises:
         AdoptionError: the preview fails.
     """
-    with scratch() as folder:
-        # It has the providers with their secrets, encrypted as in the state.
+    with temporary_folder() as folder:
+        # The file has the secrets of the providers, encrypted as in the state.
         file = folder / "import.json"
-        result = answer_of(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
+        result = run_pulumi(*("preview", "--stack", stack, "--config-file", settings, "--import-file", file, "--json"))
         try:
             answer = json.loads(result.stdout)
         except ValueError:
@@ -75,13 +75,13 @@ def preview(stack: str, settings: Path) -> Plan:
             messages = [
                 item["message"].strip() for item in answer.get("diagnostics", []) if item["severity"] == "error"
             ]
-            errors = messages or reasons(f"{result.stderr}\n{result.stdout}")
-            raise AdoptionError("\n".join(["A preview with these settings fails:", *dict.fromkeys(errors)]))
+            errors = messages or error_messages(f"{result.stderr}\n{result.stdout}")
+            raise AdoptionError("\n".join(["The preview with these settings failed:", *dict.fromkeys(errors)]))
         entries = json.loads(file.read_text()) if file.exists() else {}
     steps = {
         step["urn"]: Step(step["op"], state["type"], state.get("inputs") or {})
         for step in answer["steps"]
-        # A deletion has only the old state.
+        # A deletion only has the old state.
         if (state := step.get("newState") or step.get("oldState"))
     }
     return Plan(steps, entries.get("resources") or [], entries.get("nameTable") or {})

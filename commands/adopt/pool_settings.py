@@ -13,8 +13,8 @@ from commands.adopt.proposal import Proposal, number
 _KEY = "gpuNodePool"
 
 
-def of_pool(proposal: Proposal, pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[str]) -> None:
-    """Propose the settings that keep a pool as it is; by default a pool gets the cluster's own vSwitches."""
+def propose_pool(proposal: Proposal, pool: GetKubernetesNodePoolsNodepoolResult, own_vswitches: Sequence[str]) -> None:
+    """Propose the settings that keep a pool as it is. By default, a pool uses the cluster's vSwitches."""
     values: dict[tuple[str, ...], Any] = {
         ("instanceTypes",): list(pool.instance_types),
         ("systemDisk", "category"): pool.system_disk_category,
@@ -42,8 +42,8 @@ def of_pool(proposal: Proposal, pool: GetKubernetesNodePoolsNodepoolResult, own_
     mode = next((name for name, mode in CARD_MODES.items() if mode.schedule == schedule), None)
     if mode is None:
         proposal.problems.append(
-            f"node pool {pool.node_pool_name} has the label {SCHEDULE_LABEL}={schedule}, which is not a cardMode: "
-            "set another gpuNodePool.name to create a pool of the stack's own."
+            f"node pool {pool.node_pool_name} has the label {SCHEDULE_LABEL}={schedule}, which no cardMode sets. "
+            "Set another gpuNodePool.name to create a new pool."
         )
     else:
         values["cardMode",] = mode
@@ -51,7 +51,7 @@ def of_pool(proposal: Proposal, pool: GetKubernetesNodePoolsNodepoolResult, own_
     if labels:
         proposal.notes.append(
             f"node pool {pool.node_pool_name} would lose its label{'s' if len(labels) > 1 else ''} "
-            f"{', '.join(sorted(labels))}: settings can't keep labels."
+            f"{', '.join(sorted(labels))}: no setting can keep labels."
         )
 
 

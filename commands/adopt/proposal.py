@@ -1,4 +1,4 @@
-"""What adopting means for a stack's settings file."""
+"""Proposed settings, and how to write them into a stack's settings file."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from autoscaling.settings import Settings
 from autoscaling.settings.engine_config import PROJECT
 
 Key = tuple[str | int, ...]
-"""Where a setting stands: `("services", 0, "port")`."""
+"""Path of a setting, such as `("services", 0, "port")`."""
 
 _SECRET = {"secret", "password", "passwd", "pwd", "token", "credential", "credentials", "authorization"}
 _SECRET_KEYS = {"access", "api", "private"}
 
 
 class AdoptionError(Exception):
-    """Why nothing can be adopted; one sentence a line."""
+    """The reasons why nothing can be adopted, one per line."""
 
 
 @dataclass
 class Proposal:
-    """What adopting live resources means."""
+    """The settings for live resources, with notes and problems."""
 
     settings: dict[Key, Any] = field(default_factory=dict)
-    """What the settings file must say so that the resource stays as it is; None: the setting is removed."""
+    """Settings that keep the resources as they are. None removes a setting."""
     notes: list[str] = field(default_factory=list)
-    """What `pulumi up` would change in it."""
+    """Changes that `pulumi up` would make."""
     problems: list[str] = field(default_factory=list)
-    """Why it can't be adopted as it is, and what to do."""
+    """Reasons why a resource can't be adopted as it is, and what to do."""
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether a value may be a secret by its name, such as `accessKeySecret`; `secretName` only refers to one."""
+    """Return True if a name suggests a secret value: `accessKeySecret`, but not the reference `secretName`."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
     if words[-1:] in (["name"], ["ref"]):
         return False
@@ -51,29 +51,29 @@ def may_be_secret(name: str) -> bool:
 
 
 def number(text: str) -> int | float:
-    """A quantity as a number of YAML."""
+    """Return a quantity as a YAML number."""
     amount = parse_quantity(text)
     return int(amount) if amount == amount.to_integral_value() else float(amount)
 
 
-def different(proposed: Mapping[Key, Any], settings: Settings) -> dict[Key, Any]:
-    """The proposed settings whose value is another now."""
-    now = settings.model_dump(by_alias=True)
-    return {key: value for key, value in proposed.items() if _filled(_at(now, key)) != _filled(value)}
+def changed_settings(proposed: Mapping[Key, Any], settings: Settings) -> dict[Key, Any]:
+    """Return the proposed settings that differ from the current settings."""
+    current = settings.model_dump(by_alias=True)
+    return {key: value for key, value in proposed.items() if _without_empty(_at(current, key)) != _without_empty(value)}
 
 
 def with_settings(text: str, settings: Mapping[Key, Any]) -> str:
-    """Change settings in a settings file that has passed the checks; the rest stays as the user wrote it."""
+    """Change settings in the text of a valid settings file; keep the rest as the user wrote it."""
     _, sequence, offset = load_yaml_guess_indent(text)
     yaml = YAML()
     yaml.preserve_quotes = True
-    # The engine breaks no lines either.
+    # The engine does not break lines either.
     yaml.width = 1 << 16
     yaml.indent(mapping=2, sequence=sequence, offset=offset)
     yaml.representer.sort_base_mapping_type_on_output = False
     document = yaml.load(text)
     for key, value in settings.items():
-        _set(document["config"], (_full(document["config"], str(key[0])), *key[1:]), value)
+        _set(document["config"], (_file_key(document["config"], str(key[0])), *key[1:]), value)
     changed = io.StringIO()
     yaml.dump(document, changed)
     return changed.getvalue()
@@ -87,16 +87,16 @@ def _at(values: Any, key: Key) -> Any:
     return values
 
 
-def _filled(value: Any) -> Any:
-    """The value without inner keys that are empty."""
+def _without_empty(value: Any) -> Any:
+    """Return a value without empty inner keys."""
     if isinstance(value, Mapping):
-        inner = {key: _filled(item) for key, item in value.items()}
+        inner = {key: _without_empty(item) for key, item in value.items()}
         return {key: item for key, item in inner.items() if item not in (None, "", {}, [])}
-    return [_filled(item) for item in value] if isinstance(value, list) else value
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-def _full(config: Mapping[str, Any], name: str) -> str:
-    """The key as the file has it; the engine accepts three forms."""
+def _file_key(config: Mapping[str, Any], name: str) -> str:
+    """Return the form of a key that the file uses; the engine accepts three forms."""
     forms = (f"{PROJECT}:{name}", name, f"{PROJECT}:config:{name}")
     return next((form for form in forms if form in config), forms[0])
 

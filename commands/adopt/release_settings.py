@@ -1,4 +1,4 @@
-"""The adapter's live release as settings; its rules stay as they are where possible."""
+"""Settings for the adapter's live release. Its rules stay as they are where possible."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _KEY = "metricsAdapter"
 _PROMETHEUS = ("AlibabaCloudMetricsAdapter", "prometheus")
 
 
-def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:
-    """Propose the settings that keep a release as it is; the address of the cluster's own Prometheus is a secret."""
+def propose_release(proposal: Proposal, release: HelmRelease, settings: Settings, prometheus: str | None) -> None:
+    """Propose the settings that keep a release as it is; `prometheus` is a secret address."""
     if release.status != "deployed":
         proposal.problems.append(
-            f"release {release.name} is {release.status}: fix that first, with `helm rollback {release.name} "
-            f"-n {release.namespace}` or by installing it again."
+            f"release {release.name} is {release.status}. First repair it with `helm rollback {release.name} "
+            f"-n {release.namespace}` or install it again."
         )
     stack = value_at(release.values, STACK)
     if stack:
         proposal.notes.append(
-            f"stack {stack} installed release {release.name}: if that stack still manages the release, both "
+            f"stack {stack} installed release {release.name}. If that stack still manages the release, both "
             "stacks would change it."
         )
     proposal.settings[_KEY, "adopted"] = True
@@ -39,9 +39,8 @@ def of_release(proposal: Proposal, release: HelmRelease, settings: Settings, pro
     secret = list(_secrets(values, prometheus))
     if secret:
         proposal.problems.append(
-            f"release {release.name} has values that may be secrets, which do not belong in a settings file and which "
-            f"the program would remove: {', '.join(secret)}. Put them into a Kubernetes Secret, and remove them from "
-            "the release."
+            f"release {release.name} has values that may be secrets: {', '.join(secret)}. A settings file must not "
+            "contain secrets. Move them to a Kubernetes Secret and remove them from the release."
         )
     elif values:
         proposal.settings[_KEY, "values"] = values
@@ -59,8 +58,8 @@ def _chart(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
         proposal.settings[_KEY, "chart"] = chart.replace(f"-{version}.tgz", f"-{release.version}.tgz")
         return
     proposal.problems.append(
-        f"release {release.name} has chart {release.version}, and metricsAdapter.chart has {version}, so it would be "
-        f"uninstalled and installed again: set metricsAdapter.chart to version {release.version}."
+        f"release {release.name} has chart version {release.version}, but metricsAdapter.chart has version {version}, "
+        f"so `up` would reinstall the release. Set metricsAdapter.chart to version {release.version}."
     )
 
 
@@ -68,8 +67,8 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
     live: Sequence[Rule] = value_at(release.values, RULES) or []
     if value_at(release.values, (*RULES[:-1], "default")):
         proposal.notes.append(
-            f"release {release.name} has the adapter's default rules on. The program turns them off, which removes "
-            "their metrics."
+            f"release {release.name} uses the adapter's default rules. The program turns them off, which removes their "
+            "metrics."
         )
     preset = _preset(live, settings)
     rule_set = replace(settings.rule_set, preset=preset or settings.metrics_adapter.rules)
@@ -84,15 +83,13 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
         proposal.settings[_KEY, "extraRules"] = [*written, *kept]
     replaced = sorted({str(exposed_name(rule)) for rule in live if rule not in own} & {str(name) for name in exposed})
     if replaced:
-        proposal.notes.append(
-            f"the rule{'s' if len(replaced) > 1 else ''} for {', '.join(replaced)} would become the program's own."
-        )
+        proposal.notes.append(f"the program's own rules would replace the live rules for {', '.join(replaced)}.")
     if [*own, *written, *kept] != list(live):
-        proposal.notes.append("the adapter's rules or their order would change, so it would restart.")
+        proposal.notes.append("the adapter would restart, because its rules or their order would change.")
 
 
 def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
-    """The program's list of rules that the live list contains."""
+    """Return the preset with only rules that the live list contains."""
     own = {preset: replace(settings.rule_set, preset=preset).rules() for preset in RULE_PRESETS}
     return next((preset for preset, rules in own.items() if all(rule in live for rule in rules)), None)
 
@@ -103,19 +100,19 @@ def _access(proposal: Proposal, release: HelmRelease, settings: Settings, promet
     if authorization and settings.prometheus.auth.type == "none":
         kind = "basic" if authorization.startswith("Basic ") else "token"
         proposal.problems.append(
-            f"release {release.name} sends an Authorization to Prometheus: set prometheus.auth, of type {kind}, with "
-            "its secret encrypted."
+            f"release {release.name} sends an Authorization header to Prometheus. Set prometheus.auth with type {kind} "
+            "and the encrypted secret."
         )
     url = value_at(release.values, (*_PROMETHEUS, "url"))
     if prometheus and url and url != prometheus:
         proposal.notes.append(
-            "the adapter reads from another address than the cluster's own Prometheus instance; the program would "
-            "set the address of that instance."
+            "the adapter does not use the cluster's Prometheus instance. The program would set the address of that "
+            "instance."
         )
 
 
 def _secrets(values: Any, prometheus: str | None, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Paths of values that may be secrets, by their name or content."""
+    """Yield the paths of values that may be secrets, by name or content."""
     if isinstance(values, Mapping):
         for key, value in values.items():
             yield from _secrets(value, prometheus, (*path, str(key)))

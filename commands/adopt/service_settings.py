@@ -1,4 +1,4 @@
-"""A live Deployment, Service and HPA as settings of a service."""
+"""Settings for the live Deployment, Service and HPA of a service."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from autoscaling.ack.load_balancer import ADDRESS_TYPE
 from autoscaling.hpa.behavior import with_defaults
 from autoscaling.metrics.catalogue import Aggregation, catalogue
 from autoscaling.settings.services import Service
-from commands.adopt.live_objects import ServiceObjects, named
+from commands.adopt.live_objects import ServiceObjects, display_name
 from commands.adopt.proposal import Key, Proposal, may_be_secret, number
 from live.cluster_client import Object
 
 _MIG = "nvidia.com/mig-"
 
 
-def of_service(proposal: Proposal, service: Service, key: Key, found: ServiceObjects) -> None:
-    """Propose the settings, under the service's key, that keep its objects in the cluster as they are."""
+def propose_service(proposal: Proposal, service: Service, key: Key, found: ServiceObjects) -> None:
+    """Propose the settings, under the service's key, that keep its live objects as they are."""
     values: dict[Key, Any] = {}
     if found.deployment:
         values |= _deployment(service, found.deployment, proposal)
@@ -33,20 +33,20 @@ def of_service(proposal: Proposal, service: Service, key: Key, found: ServiceObj
 
 
 def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key, Any]:
-    spec, what = live["spec"], named(live)
+    spec, name = live["spec"], display_name(live)
     if spec["selector"] != {"matchLabels": {"app": service.object_name}}:
-        chosen = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
+        labels = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
         proposal.problems.append(
-            f"{what} selects its pods by {chosen or 'expressions'}, the program by app={service.object_name}. A "
-            "selector can't be changed, so the Deployment would be replaced. Give the service another name to create "
-            "a new Deployment beside it."
+            f"{name} selects its pods by {labels or 'expressions'}, the program by app={service.object_name}. "
+            "Kubernetes can't change a selector, so `up` would replace the Deployment. Give the service another name "
+            "to create a new Deployment beside it."
         )
     pod = spec["template"]["spec"]
     containers = pod["containers"]
     if len(containers) > 1:
         proposal.problems.append(
-            f"{what} has {len(containers)} containers, and the program creates Deployments with one: remove the "
-            "service from services. docs/getting-started.md shows a program for an HPA alone."
+            f"{name} has {len(containers)} containers, but the program supports only one. Remove the service from "
+            "services. docs/getting-started.md shows a program for an HPA alone."
         )
         return {}
     [container] = containers
@@ -54,8 +54,8 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
     secret = [name for name in env if may_be_secret(name)]
     if secret:
         proposal.problems.append(
-            f"{what} has values in its environment that may be secrets: {', '.join(secret)}. Put them into a "
-            "Kubernetes Secret, and name that in envFrom."
+            f"{name} has environment variables that may be secrets: {', '.join(secret)}. Move them to a "
+            "Kubernetes Secret and add its name to envFrom."
         )
     resources = container.get("resources") or {}
     ports = container.get("ports") or []
@@ -68,7 +68,7 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
             source["secretRef"]["name"] for source in container.get("envFrom") or [] if "secretRef" in source
         ],
     }
-    # The API server copies GPUs into the requests.
+    # The API server copies GPU limits into the requests.
     for name, value in (resources.get("requests") or {}).items():
         if name in ("cpu", "memory"):
             values[name,] = value
@@ -79,13 +79,16 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
 
 
 def _disruption_budget(service: Service, found: ServiceObjects) -> str:
-    made = f"PodDisruptionBudget {service.namespace}/{service.object_name} would be created"
+    created = f"PodDisruptionBudget {service.namespace}/{service.object_name} would be created"
     others = ", ".join(
         f"{budget['metadata']['namespace']}/{budget['metadata']['name']}" for budget in found.disruption_budgets
     )
     if others:
-        return f"{made}, but its pods have {others}: Kubernetes can't evict a pod with two, so delete that first."
-    return f"{made}: draining a node then evicts one of its pods at a time."
+        return (
+            f"{created}, but its pods already have {others}. Kubernetes can't evict a pod with two. Delete {others} "
+            "first."
+        )
+    return f"{created}: draining a node then evicts only one of its pods at a time."
 
 
 def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
@@ -99,16 +102,16 @@ def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
 
 
 def _load_balancer(live: Object, proposal: Proposal) -> dict[Key, Any]:
-    spec, what = live["spec"], named(live)
+    spec, name = live["spec"], display_name(live)
     if spec["type"] != "LoadBalancer":
         proposal.notes.append(
-            f"{what} has type {spec['type']} and would become a LoadBalancer, with an address outside the cluster."
+            f"{name} has type {spec['type']}, would become a LoadBalancer and get an address outside the cluster."
         )
     if len(spec["ports"]) > 1:
         lost = ", ".join(str(port["port"]) for port in spec["ports"][1:])
         proposal.problems.append(
-            f"{what} has more ports than {spec['ports'][0]['port']} and would lose {lost}: create another Service "
-            "for those."
+            f"{name} would keep only port {spec['ports'][0]['port']} and lose {lost}. Create another Service "
+            "for the other ports."
         )
     address = (live["metadata"].get("annotations") or {}).get(ADDRESS_TYPE, "internet")
     return {("port",): spec["ports"][0]["port"], ("loadBalancer",): address}
@@ -119,16 +122,16 @@ def _autoscaler(service: Service, found: Sequence[Object], proposal: Proposal) -
     if len(found) > 1:
         names = ", ".join(sorted(hpa["metadata"]["name"] for hpa in found))
         proposal.problems.append(
-            f"Deployment {service.namespace}/{service.object_name} has the HPAs {names}, and Kubernetes does not "
-            "scale with two: delete all but one."
+            f"Deployment {service.namespace}/{service.object_name} has several HPAs: {names}. Kubernetes does not "
+            "scale a Deployment with two HPAs. Delete all but one."
         )
     spec = live["spec"]
-    others: list[str] = []
-    metrics = list(_metrics(spec, others))
-    if others:
+    unsupported: list[str] = []
+    metrics = list(_metrics(spec, unsupported))
+    if unsupported:
         proposal.notes.append(
-            f"{named(live)} would no longer scale on its metrics of type {', '.join(others)}, which settings can't "
-            "express."
+            f"{display_name(live)} would no longer scale on its metrics of type {', '.join(unsupported)}, which "
+            "settings can't express."
         )
     values: dict[Key, Any] = {
         ("name",): live["metadata"]["name"],
@@ -143,20 +146,20 @@ def _autoscaler(service: Service, found: Sequence[Object], proposal: Proposal) -
     return {("autoscaler", *key): value for key, value in values.items()}
 
 
-def _metrics(spec: Mapping[str, Any], others: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the metrics as settings, and add the types of those that settings can't express to `others`."""
+def _metrics(spec: Mapping[str, Any], unsupported: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield metrics as settings; add metric types that settings can't express to `unsupported`."""
     for metric in spec.get("metrics") or []:
-        # The form of v2beta1, then that of v2.
+        # The format of v2beta1, then of v2.
         pods = metric.get("pods") or {}
         average = pods.get("targetAverageValue") or (pods.get("target") or {}).get("averageValue")
         if average is None:
-            others.append(metric["type"])
+            unsupported.append(metric["type"])
         else:
-            yield {**_use(pods.get("metricName") or pods["metric"]["name"]), "target": number(str(average))}
+            yield {**_metric(pods.get("metricName") or pods["metric"]["name"]), "target": number(str(average))}
 
 
-def _use(exposed: str) -> dict[str, str]:
-    """The catalogue's metric with this exposed name, and its aggregation; or the name itself, for a user's rule."""
+def _metric(exposed: str) -> dict[str, str]:
+    """Return name and aggregation of a catalogue metric, or the exposed name for a user's own rule."""
     for metric in catalogue().metrics:
         if metric.exposed_as(None) == exposed:
             return {"name": metric.name}

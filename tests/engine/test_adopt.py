@@ -257,7 +257,7 @@ def test_on_an_empty_account_there_is_nothing_to_adopt_and_nothing_is_written(re
     assert (
         "missing  node pool gpu: the cluster has cards (ecs.gn6v-c8g1.2xlarge); set gpuNodePool.name" in result.stdout
     )
-    assert "Nothing was found under the names in the settings" in result.stderr
+    assert "Found no resources with the names in the settings" in result.stderr
     assert "Traceback" not in result.stderr
     assert f"missing  Deployment {NAMESPACE}/{SERVICE}" in result.stdout
     assert not (rehearsal.layout.checkout / "build" / "adopt").exists()
@@ -268,7 +268,7 @@ def test_each_thing_is_found(adopted: Adoption) -> None:
     found = [line for line in adopted.told.splitlines() if line.startswith(("found", "missing"))]
     assert found == [
         "found    node pool gpu (np0123456789abcdef0123456789abcdef)",
-        "found    Prometheus instance of the cluster, which is used and not imported",
+        "found    Prometheus instance of the cluster: used, not imported",
         f"found    release {ADAPTER_NAMESPACE}/{ADAPTER_NAME}, chart 1.3.2, revision 1",
         f"found    Deployment {NAMESPACE}/{SERVICE}",
         f"found    Service {NAMESPACE}/{SERVICE}-svc",
@@ -300,7 +300,7 @@ def test_what_up_would_change_is_told(adopted: Adoption) -> None:
         f"HPA {NAMESPACE}/{HPA}",
     ]
     assert "spec.strategy.rollingUpdate.maxSurge (25% -> 0)" in told[1]
-    assert told[3].endswith(" would change in spec.metrics[0].pods.target.type (Utilization -> AverageValue).")
+    assert told[3].endswith(" would change spec.metrics[0].pods.target.type (Utilization -> AverageValue).")
     assert adopted.warnings == []
 
 
@@ -360,8 +360,8 @@ def test_no_secret_is_in_the_open(rehearsal: Rehearsal, adopted: Adoption) -> No
 
 def test_a_second_time_all_is_in_the_stack_already(rehearsal: Rehearsal, adopted: Adoption) -> None:
     again = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
-    assert "The stack already has all that was found." in again
-    assert again.count("in the stack already") == 5
+    assert "The stack already has all of these resources." in again
+    assert again.count("in stack ") == 5
     assert rehearsal.stack_file.read_text() == adopted.text
     assert not (rehearsal.layout.checkout / "build" / "adopt" / REHEARSAL).exists()
 

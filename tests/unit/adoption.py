@@ -19,7 +19,7 @@ from live.helm_release import HelmRelease
 
 DATA = Path(__file__).parents[1] / "data"
 CHECKOUT = Path(__file__).parents[2]
-GUIDES_RULES = yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
+GUIDE_RULES = yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
 URL = "http://arms/api/v1/prometheus/a-token/1/c1/cn-hangzhou"
 OWN_VSWITCHES = ["vsw-a", "vsw-b"]
 RULE = {
@@ -80,7 +80,7 @@ def pool(
     )
 
 
-def release(rules: Any = GUIDES_RULES, **changes: Any) -> HelmRelease:
+def release(rules: Any = GUIDE_RULES, **changes: Any) -> HelmRelease:
     own = {"enabled": True, "url": URL, "logLevel": 5, "adapter": {"rules": {"default": False, "custom": rules}}}
     values = {"AlibabaCloudMetricsAdapter": {"prometheus": {**own, **changes.pop("prometheus", {})}}}
     values["AlibabaCloudMetricsAdapter"] |= changes.pop("values", {})
@@ -103,7 +103,7 @@ def account(**changes: Any) -> Account:
     return Account(**{**known, **changes})
 
 
-def live_things() -> LiveObjects:
+def live_objects() -> LiveObjects:
     return LiveObjects([manifests()], release())
 
 

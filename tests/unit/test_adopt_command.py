@@ -14,16 +14,16 @@ from commands import command_line
 from commands.adopt import adoption
 from commands.adopt.import_files import NODE_POOL
 from commands.adopt.live_objects import LiveObjects, ServiceObjects
-from commands.adopt.plan import Plan, Step, owned, preview
+from commands.adopt.plan import Plan, Step, owned_resources, preview
 from commands.adopt.proposal import AdoptionError
-from commands.pulumi_cli import PulumiError, answer_of
+from commands.pulumi_cli import PulumiError, run_pulumi
 from tests.unit.adoption import (
     CHECKOUT,
-    GUIDES_RULES,
+    GUIDE_RULES,
     RULE,
     STACK,
     account,
-    live_things,
+    live_objects,
     manifests,
     plan,
     pool,
@@ -42,8 +42,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text().replace("bert-intent-detection", "bert")
     (tmp_path / "Pulumi.dev.yaml").write_text(text)
-    monkeypatch.setattr(adoption, "owned", lambda stack: set())
-    monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG))
+    monkeypatch.setattr(adoption, "owned_resources", lambda stack: set())
+    monkeypatch.setattr(adoption, "read_account", lambda now: account(kubeconfig=KUBECONFIG))
     return tmp_path
 
 
@@ -78,7 +78,7 @@ def test_a_cluster_that_does_not_answer_is_reported_and_files_of_an_earlier_run_
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"ackgpu:cluster": {"create": {"zones": ["cn-hangzhou-h"]}}}, "cluster.create makes a new cluster"),
+        ({"ackgpu:cluster": {"create": {"zones": ["cn-hangzhou-h"]}}}, "cluster.create creates a new cluster"),
         ({"ackgpu:platform": "organization/ackgpu/platform"}, "platform is 'organization/ackgpu/platform'"),
     ],
 )
@@ -100,12 +100,12 @@ def test_a_problem_stops_before_anything_is_written(
     broken = manifests()
     assert broken.deployment
     broken.deployment["spec"]["selector"]["matchLabels"] = {"run": "bert"}
-    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([broken], release()))
+    monkeypatch.setattr(adoption, "read_live_objects", lambda client, now: LiveObjects([broken], release()))
     before = (checkout / "Pulumi.dev.yaml").read_text()
     assert command_line.run(["adopt", "--stack", "dev", "--write"]) == 1
     seen = capsys.readouterr()
     assert "found    node pool gpu (np1)" in seen.out
-    assert "Cannot be adopted as it is:\nDeployment default/bert selects" in seen.err
+    assert "These resources can't be adopted as they are:\nDeployment default/bert selects" in seen.err
     assert not (checkout / "build").exists()
     assert (checkout / "Pulumi.dev.yaml").read_text() == before
 
@@ -115,12 +115,12 @@ def test_a_rule_that_the_program_can_not_keep_is_reported_with_what_to_do(
 ) -> None:
     loose = {**RULE, "seriesQuery": '{__name__=~"^queue_.*"}'}
     monkeypatch.setattr(
-        adoption, "look", lambda client, now: LiveObjects([manifests()], release([*GUIDES_RULES, loose]))
+        adoption, "read_live_objects", lambda client, now: LiveObjects([manifests()], release([*GUIDE_RULES, loose]))
     )
     assert command_line.run(["adopt", "--stack", "dev"]) == 1
     told = capsys.readouterr().err
     assert "metricsAdapter.extraRules[0].seriesQuery" in told
-    assert "Rewrite a refused rule in the release, or remove it there" in told
+    assert "Change or remove each refused rule in the release" in told
     assert "kubectl" not in told
     # The lines that are told are of a file that can be looked at.
     assert [path.name for path in (checkout / "build" / "adopt" / "dev").iterdir()] == ["Pulumi.dev.yaml"]
@@ -130,21 +130,21 @@ def test_live_values_that_do_not_fit_together_are_reported_with_where_to_change_
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = account(kubeconfig=KUBECONFIG, pools=[pool(limits=(1, 6))])
-    monkeypatch.setattr(adoption, "look_at_account", lambda now: small)
-    monkeypatch.setattr(adoption, "look", lambda client, now: live_things())
+    monkeypatch.setattr(adoption, "read_account", lambda now: small)
+    monkeypatch.setattr(adoption, "read_live_objects", lambda client, now: live_objects())
     assert command_line.run(["adopt", "--stack", "dev", "--write"]) == 1
     seen = capsys.readouterr()
     draft = checkout / "build" / "adopt" / "dev" / "Pulumi.dev.yaml"
     assert "+    autoscaling: {min: 1, max: 6}" in seen.out
     _, told, fault, way_out = seen.err.splitlines()
-    assert told == "These settings can't be used:"
+    assert told == "These settings are not valid:"
     at = re.fullmatch(r"build/adopt/dev/Pulumi\.dev\.yaml:(\d+): services can ask for 10 GPUs .*", fault)
     assert at
     assert "ackgpu:services:" in draft.read_text().splitlines()[int(at[1]) - 1]
     assert way_out == (
-        "The lines with a + are the live values, which replace those in Pulumi.dev.yaml: change them where they "
-        "are (the pool in the ACK console, Deployment, Service and HPA by kubectl, such as `kubectl edit hpa -n "
-        "default gpu-hpa`), and run `./ackgpu adopt` again."
+        "The lines with a + are live values, which replace the values in Pulumi.dev.yaml. Change the live resources "
+        "(the pool in the ACK console; Deployment, Service and HPA with kubectl, such as `kubectl edit hpa -n default "
+        "gpu-hpa`), then run `./ackgpu adopt` again."
     )
     assert "max: 10" in (checkout / "Pulumi.dev.yaml").read_text()
 
@@ -152,8 +152,8 @@ def test_live_values_that_do_not_fit_together_are_reported_with_where_to_change_
 def test_files_and_settings_are_written_and_the_next_commands_reported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "look", lambda client, now: live_things())
-    monkeypatch.setattr(adoption, "as_served", lambda client, inputs: service_live())
+    monkeypatch.setattr(adoption, "read_live_objects", lambda client, now: live_objects())
+    monkeypatch.setattr(adoption, "with_server_defaults", lambda client, inputs: service_live())
     monkeypatch.setattr(adoption, "preview", lambda stack, settings: plan())
     before = (checkout / "Pulumi.dev.yaml").read_text()
     folder = checkout / "build" / "adopt" / "dev"
@@ -178,8 +178,10 @@ def test_files_and_settings_are_written_and_the_next_commands_reported(
 def test_the_next_commands_begin_with_the_folder_when_started_elsewhere(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
-    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.setattr(adoption, "read_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
+    monkeypatch.setattr(
+        adoption, "read_live_objects", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None)
+    )
     monkeypatch.chdir("/")
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
     [first, *_] = capsys.readouterr().out.partition("Next:\n")[2].splitlines()
@@ -189,8 +191,10 @@ def test_the_next_commands_begin_with_the_folder_when_started_elsewhere(
 def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_imported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
-    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.setattr(adoption, "read_account", lambda now: account(kubeconfig=KUBECONFIG, pools=[]))
+    monkeypatch.setattr(
+        adoption, "read_live_objects", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None)
+    )
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
     told = capsys.readouterr().out
     assert "+    managedBy: existing" in told
@@ -201,11 +205,15 @@ def test_where_only_prometheus_is_there_the_setting_is_reported_and_nothing_is_i
 def test_what_is_in_the_stack_already_leaves_nothing_to_do(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "owned", lambda stack: {(NODE_POOL, "c7e1b2f0a4d94c6e8f3a5b9d0c2e4f681:np1")})
-    monkeypatch.setattr(adoption, "look_at_account", lambda now: account(kubeconfig=KUBECONFIG, prometheus=None))
-    monkeypatch.setattr(adoption, "look", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None))
+    monkeypatch.setattr(
+        adoption, "owned_resources", lambda stack: {(NODE_POOL, "c7e1b2f0a4d94c6e8f3a5b9d0c2e4f681:np1")}
+    )
+    monkeypatch.setattr(adoption, "read_account", lambda now: account(kubeconfig=KUBECONFIG, prometheus=None))
+    monkeypatch.setattr(
+        adoption, "read_live_objects", lambda client, now: LiveObjects([ServiceObjects(None, None, [])], None)
+    )
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
-    assert capsys.readouterr().out.endswith("\nThe stack already has all that was found.\n")
+    assert capsys.readouterr().out.endswith("\nThe stack already has all of these resources.\n")
     assert not (checkout / "build" / "adopt" / "dev").exists()
 
 
@@ -213,11 +221,11 @@ def test_what_is_in_the_stack_already_leaves_nothing_to_do(
 def test_a_plan_that_takes_something_from_the_stack_is_refused(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, op: str
 ) -> None:
-    monkeypatch.setattr(adoption, "look", lambda client, now: live_things())
+    monkeypatch.setattr(adoption, "read_live_objects", lambda client, now: live_objects())
     gone = {f"{STACK}::t::old-nodes": Step(op, "t", {})}
     monkeypatch.setattr(adoption, "preview", lambda stack, settings: Plan({**plan().steps, **gone}, [], {}))
     assert command_line.run(["adopt", "--stack", "dev"]) == 1
-    assert "would delete or replace what it has: old-nodes" in capsys.readouterr().err
+    assert "would delete or replace its own resources: old-nodes" in capsys.readouterr().err
     assert list((checkout / "build" / "adopt" / "dev").glob("*.json")) == []
 
 
@@ -234,21 +242,23 @@ def fake_pulumi(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> N
 def test_what_the_stack_has_is_read_from_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = {"deployment": {"resources": [{"type": "t", "id": "i"}, {"type": "component"}]}}
     fake_pulumi(tmp_path, monkeypatch, f"echo '{json.dumps(state)}'")
-    assert owned("dev") == {("t", "i")}
+    assert owned_resources("dev") == {("t", "i")}
     fake_pulumi(tmp_path, monkeypatch, """echo '{"deployment": {"manifest": {}}}'""")
-    assert owned("dev") == set()
+    assert owned_resources("dev") == set()
 
 
 def test_a_stack_without_a_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_pulumi(tmp_path, monkeypatch, "echo \"error: no stack named 'dev' found\" >&2; exit 255")
-    with pytest.raises(AdoptionError, match=r"no stack named 'dev' found\. For a new stack run `pulumi stack init"):
-        owned("dev")
+    with pytest.raises(
+        AdoptionError, match=r"no stack named 'dev' found\. For a new stack, first run `pulumi stack init"
+    ):
+        owned_resources("dev")
 
 
 def test_a_machine_without_pulumi_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PulumiError, match="pulumi is not on PATH"):
-        owned("dev")
+        owned_resources("dev")
 
 
 def test_a_preview_has_what_it_would_delete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +270,7 @@ def test_a_preview_has_what_it_would_delete(tmp_path: Path, monkeypatch: pytest.
 def test_a_preview_that_fails_is_reported_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"steps": [], "diagnostics": [{"severity": "error", "message": "the cluster is gone "}]}
     fake_pulumi(tmp_path, monkeypatch, f"echo '{json.dumps(answer)}'; exit 1")
-    with pytest.raises(AdoptionError, match=r"fails:\nthe cluster is gone$"):
+    with pytest.raises(AdoptionError, match=r"failed:\nthe cluster is gone$"):
         preview("dev", tmp_path / "Pulumi.dev.yaml")
 
 
@@ -268,6 +278,6 @@ def test_the_engine_leaves_its_temporary_files_where_they_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_pulumi(tmp_path, monkeypatch, 'echo hush > "$TMPDIR/kubeconfig1"; echo "$TMPDIR"')
-    folder = Path(answer_of("preview").stdout.strip())
+    folder = Path(run_pulumi("preview").stdout.strip())
     assert folder != tmp_path
     assert not folder.exists()

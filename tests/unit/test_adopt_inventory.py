@@ -1,4 +1,4 @@
-"""Which live resources are found, what `up` would change in them, and what Pulumi imports."""
+"""Which live resources are found, what `up` would change them, and what Pulumi imports."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 
 from autoscaling.ack.versions import ADAPTER_NAME
 from commands.adopt.effects import effects
-from commands.adopt.import_files import NODE_POOL, RELEASE, Thing, import_files
+from commands.adopt.import_files import NODE_POOL, RELEASE, LiveResource, import_files
 from commands.adopt.inventory import take_inventory
-from commands.adopt.live_objects import LiveObjects, ServiceObjects, look
+from commands.adopt.live_objects import LiveObjects, ServiceObjects, read_live_objects
 from live.preflight import no_other_owners
 from tests.unit.adoption import (
     DOWN_BY_DEFAULT,
-    GUIDES_RULES,
+    GUIDE_RULES,
     PROVIDER,
     STACK,
     UP_BY_DEFAULT,
     URL,
     account,
-    live_things,
+    live_objects,
     manifests,
     plan,
     pool,
@@ -44,8 +44,8 @@ def test_what_the_stack_has_is_left_alone() -> None:
         ("kubernetes:core/v1:Service", "default/bert-svc"),
         ("kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "default/gpu-hpa"),
     }
-    found = take_inventory(settings(), account(), live_things(), owned)
-    assert (found.found, found.missing, found.things, found.proposal.settings) == ([], [], {}, {})
+    found = take_inventory(settings(), account(), live_objects(), owned)
+    assert (found.found, found.missing, found.importable, found.proposal.settings) == ([], [], {}, {})
     assert len(found.owned) == 6
 
 
@@ -73,9 +73,9 @@ def test_what_is_there_in_the_place_of_a_missing_pool_or_service_is_named() -> N
     live = LiveObjects([manifests(service=None, other_services=[public])], release())
     assert take_inventory(settings(), account(pools=pools), live, ()).missing == [
         "node pool gpu: the cluster has gpu-v100 (ecs.gn6v-c8g1.2xlarge), gpu-t4 (ecs.gn6i-c4g1.xlarge, "
-        "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to adopt one, or `up` creates another",
-        "Service default/bert-svc: the pods have default/bert-lb (LoadBalancer); `up` creates this one too, with a "
-        "load balancer of its own",
+        "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to adopt a pool, or `up` creates a new pool",
+        "Service default/bert-svc: the pods already have default/bert-lb (LoadBalancer); `up` would add this Service "
+        "with its own load balancer",
     ]
 
 
@@ -100,24 +100,24 @@ def test_services_and_budgets_of_the_deployments_pods_are_found_by_their_selecto
         "deployments": [manifests().deployment],
     }
     client = mock.Mock(hidden=[], listed=lambda path: answers.get(path.rpartition("/")[2], []))
-    [found] = look(client, settings()).services
+    [found] = read_live_objects(client, settings()).services
     assert found.service
     assert found.service["metadata"]["name"] == "bert-svc"
     assert [one["metadata"]["name"] for one in found.other_services] == ["bert-lb"]
     budgets = [one["metadata"]["name"] for one in found.disruption_budgets]
     assert budgets == ["equal", "all", "among", "labelled", "unlabelled"]
     answers["deployments"] = []
-    [without] = look(client, settings()).services
+    [without] = read_live_objects(client, settings()).services
     assert (without.other_services, without.disruption_budgets) == ([], [])
 
 
 def test_two_pools_of_one_name_are_refused() -> None:
-    found = take_inventory(settings(), account(pools=[pool(), pool(node_pool_id="np2")]), live_things(), ())
+    found = take_inventory(settings(), account(pools=[pool(), pool(node_pool_id="np2")]), live_objects(), ())
     assert "2 node pools named gpu" in found.proposal.problems[0]
 
 
 def test_an_instance_that_is_there_is_used_and_not_made() -> None:
-    found = take_inventory(settings(), account(), live_things(), ())
+    found = take_inventory(settings(), account(), live_objects(), ())
     assert found.proposal.settings["prometheus", "managedBy"] == "existing"
 
 
@@ -132,7 +132,7 @@ def deployment(**template: Any) -> dict[str, Any]:
 def test_pods_that_would_be_replaced_are_reported_with_the_reason() -> None:
     assert list(effects(deployment(image="a"), deployment(image="a", resources={}))) == []
     [sentence] = effects(deployment(image="a"), deployment(image="b"))
-    assert "the pods of Deployment default/bert would be replaced one by one" in sentence
+    assert "Deployment default/bert would replace its pods one at a time" in sentence
     assert "spec.template.spec.containers[0].image" in sentence
 
 
@@ -151,12 +151,12 @@ def test_another_way_to_roll_out_is_reported_and_another_number_of_pods_is_not()
     rolling = {"maxSurge": 0, "maxUnavailable": 1}
     new["spec"].update({"replicas": 1, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}})
     assert list(effects(live, new)) == [
-        "Deployment default/bert would change in spec.strategy.rollingUpdate "
+        "Deployment default/bert would change spec.strategy.rollingUpdate "
         '(none -> {"maxSurge": 0, "maxUnavailable": 1}), spec.strategy.type (Recreate -> RollingUpdate).'
     ]
     live["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
     assert list(effects(live, new)) == [
-        "Deployment default/bert would change in spec.strategy.rollingUpdate.maxSurge (25% -> 0), "
+        "Deployment default/bert would change spec.strategy.rollingUpdate.maxSurge (25% -> 0), "
         "spec.strategy.rollingUpdate.maxUnavailable (25% -> 1)."
     ]
 
@@ -181,13 +181,13 @@ def test_another_choice_among_the_policies_of_an_hpa_is_reported(policy: str) ->
     wanted = hpa(served(stabilizationWindowSeconds=300))
     assert list(effects(hpa(served()), wanted)) == []
     assert list(effects(hpa(served(selectPolicy=policy)), wanted)) == [
-        f"HPA default/gpu-hpa would change in spec.behavior.scaleDown.selectPolicy ({policy} -> Max)."
+        f"HPA default/gpu-hpa would change spec.behavior.scaleDown.selectPolicy ({policy} -> Max)."
     ]
 
 
 def test_an_hpa_without_a_behavior_is_reported_where_kubernetes_defaults_are_not_the_same() -> None:
     [sentence] = effects(hpa(None), hpa(served(stabilizationWindowSeconds=300)))
-    assert sentence.startswith("HPA default/gpu-hpa has no behavior and would get Kubernetes' defaults")
+    assert sentence.startswith("HPA default/gpu-hpa has no behavior and would get the Kubernetes defaults")
     # v2beta1 has none.
     assert list(effects(hpa(None), hpa(None))) == []
 
@@ -200,7 +200,7 @@ def test_a_service_is_compared_without_what_kubernetes_fills_in() -> None:
     assert list(effects(one, two)) == []
     one["spec"] = {**live, "externalTrafficPolicy": "Local"}
     assert list(effects(one, two)) == [
-        "Service default/bert-svc would change in spec.externalTrafficPolicy (Local -> none)."
+        "Service default/bert-svc would change spec.externalTrafficPolicy (Local -> none)."
     ]
 
 
@@ -218,7 +218,7 @@ def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> Non
     new = deployment(image="a")
     new["metadata"]["annotations"] = {"kept": "yes"}
     assert list(effects(live, new)) == [
-        "Deployment default/bert would lose its annotations slb-id, team, for which there is no setting."
+        "Deployment default/bert would lose its annotations slb-id, team: no setting can keep them."
     ]
 
 
@@ -227,7 +227,7 @@ def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> Non
 
 def test_what_was_found_is_imported_with_its_id_under_the_names_of_the_program() -> None:
     components, resources = import_files(
-        plan(), {("Service", "default", "bert-svc"): Thing("default/bert-svc", service_live())}
+        plan(), {("Service", "default", "bert-svc"): LiveResource("default/bert-svc", service_live())}
     )
     assert [one["name"] for one in components["resources"]] == ["cluster", "bertGpuAutoscaler"]
     provider, service = resources["resources"]
@@ -239,7 +239,9 @@ def test_what_was_found_is_imported_with_its_id_under_the_names_of_the_program()
 
 
 def test_a_service_is_reported_without_its_address_in_the_cluster() -> None:
-    _, resources = import_files(plan(), {("Service", "default", "bert-svc"): Thing("default/bert-svc", service_live())})
+    _, resources = import_files(
+        plan(), {("Service", "default", "bert-svc"): LiveResource("default/bert-svc", service_live())}
+    )
     service = resources["resources"][1]
     assert service["inputs"]["spec"] == {"type": "LoadBalancer", "ports": [{"port": 80}]}
     assert service["inputs"]["metadata"] == {"name": "bert-svc", "namespace": "default", "labels": {"app": "bert"}}
@@ -249,7 +251,7 @@ def test_a_service_is_reported_without_its_address_in_the_cluster() -> None:
 
 def test_a_release_is_reported_with_its_values_and_without_its_secrets() -> None:
     live = release(prometheus={"prometheusHeader": [{"Authorization": "Basic hush"}]}, version="1.3.1")
-    _, resources = import_files(plan(), {(RELEASE,): Thing("kube-system/x", live)})
+    _, resources = import_files(plan(), {(RELEASE,): LiveResource("kube-system/x", live)})
     told = json.dumps(resources)
     assert "a-token" not in told
     assert "hush" not in told
@@ -257,13 +259,13 @@ def test_a_release_is_reported_with_its_values_and_without_its_secrets() -> None
     inputs = told_release["inputs"]
     assert (inputs["version"], inputs["timeout"]) == ("1.3.1", 300)
     prometheus = inputs["values"]["AlibabaCloudMetricsAdapter"]["prometheus"]
-    assert prometheus["adapter"]["rules"]["custom"] == GUIDES_RULES
+    assert prometheus["adapter"]["rules"]["custom"] == GUIDE_RULES
     assert prometheus["url"]["plaintext"] == '""'
     assert live.values["AlibabaCloudMetricsAdapter"]["prometheus"]["url"] == URL
 
 
 def test_without_a_thing_to_import_there_are_no_files() -> None:
-    assert import_files(plan(), {("Deployment", "default", "bert"): Thing("default/bert")}) == ({}, {})
+    assert import_files(plan(), {("Deployment", "default", "bert"): LiveResource("default/bert")}) == ({}, {})
 
 
 # The program

@@ -14,15 +14,15 @@ from autoscaling.ack.versions import ADAPTER_CHART
 from autoscaling.metrics.adapter_rules import RuleSet
 from autoscaling.settings import Settings
 from commands.adopt.live_objects import ServiceObjects
-from commands.adopt.pool_settings import of_pool
-from commands.adopt.proposal import Proposal, different, may_be_secret, with_settings
-from commands.adopt.release_settings import of_release
-from commands.adopt.service_settings import of_service
+from commands.adopt.pool_settings import propose_pool
+from commands.adopt.proposal import Proposal, changed_settings, may_be_secret, with_settings
+from commands.adopt.release_settings import propose_release
+from commands.adopt.service_settings import propose_service
 from live.helm_release import HelmRelease
 from tests.unit.adoption import (
     CHECKOUT,
     DOWN_BY_DEFAULT,
-    GUIDES_RULES,
+    GUIDE_RULES,
     OWN_VSWITCHES,
     RULE,
     UP_BY_DEFAULT,
@@ -38,7 +38,7 @@ from tests.unit.adoption import (
 
 def proposed(live: Any) -> Proposal:
     proposal = Proposal()
-    of_pool(proposal, live, OWN_VSWITCHES)
+    propose_pool(proposal, live, OWN_VSWITCHES)
     return proposal
 
 
@@ -46,7 +46,7 @@ def changed_pool(live: Any, **now: Any) -> dict[str, Any]:
     mine = settings(gpuNodePool={"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], **(now or {"autoscaling": {"max": 9}})})
     part = proposed(live)
     assert not part.problems
-    return {".".join(map(str, key[1:])): value for key, value in different(part.settings, mine).items()}
+    return {".".join(map(str, key[1:])): value for key, value in changed_settings(part.settings, mine).items()}
 
 
 def test_a_pool_as_in_the_settings_is_only_kept() -> None:
@@ -109,8 +109,8 @@ def test_a_label_without_a_setting_is_reported_and_an_unknown_way_to_share_cards
 def changed_release(live: HelmRelease, now: Settings | None = None) -> tuple[dict[str, Any], list[str], list[str]]:
     now = now or settings()
     part = Proposal()
-    of_release(part, live, now, URL)
-    named = {".".join(map(str, key[1:])): value for key, value in different(part.settings, now).items()}
+    propose_release(part, live, now, URL)
+    named = {".".join(map(str, key[1:])): value for key, value in changed_settings(part.settings, now).items()}
     return named, part.notes, part.problems
 
 
@@ -128,26 +128,26 @@ def test_each_list_of_the_program_is_known_again() -> None:
 def test_foreign_rules_follow_those_of_the_settings() -> None:
     mine = {**RULE, "name": {"as": "mine"}}
     now = settings(metricsAdapter={"extraRules": [mine]})
-    found, notes, _ = changed_release(release([*GUIDES_RULES, RULE]), now)
+    found, notes, _ = changed_release(release([*GUIDE_RULES, RULE]), now)
     assert found["extraRules"] == [mine, RULE]
-    assert notes == ["the adapter's rules or their order would change, so it would restart."]
+    assert notes == ["the adapter would restart, because its rules or their order would change."]
 
 
 def test_a_foreign_rule_in_the_settings_is_not_added_again() -> None:
     now = settings(metricsAdapter={"extraRules": [RULE], "rules": "seed"})
-    assert changed_release(release([*GUIDES_RULES, RULE]), now) == ({"adopted": True}, [], [])
+    assert changed_release(release([*GUIDE_RULES, RULE]), now) == ({"adopted": True}, [], [])
 
 
 def test_a_rule_under_a_name_of_the_program_gives_way_and_that_is_reported() -> None:
     other = {**RULE, "name": {"as": "DCGM_CUSTOM_PROCESS_SM_UTIL"}}
     found, notes, _ = changed_release(release([other, RULE]))
     assert (found["extraRules"], "rules" in found) == ([RULE], False)
-    assert "the rule for DCGM_CUSTOM_PROCESS_SM_UTIL would become the program's own." in notes
+    assert "the program's own rules would replace the live rules for DCGM_CUSTOM_PROCESS_SM_UTIL." in notes
 
 
 def test_default_rules_of_the_adapter_would_go() -> None:
-    _, notes, _ = changed_release(release(prometheus={"adapter": {"rules": {"default": True, "custom": GUIDES_RULES}}}))
-    assert any("default rules on" in note for note in notes)
+    _, notes, _ = changed_release(release(prometheus={"adapter": {"rules": {"default": True, "custom": GUIDE_RULES}}}))
+    assert any("default rules" in note for note in notes)
 
 
 def test_further_values_and_the_interval_become_settings_and_the_address_does_not() -> None:
@@ -178,7 +178,7 @@ def test_a_chart_of_another_version_is_kept_by_its_url_or_refused_as_a_folder() 
     assert found["chart"] == ADAPTER_CHART.replace("1.3.2", "1.3.1")
     now = settings(metricsAdapter={"chart": str(CHECKOUT / "rehearsal" / "chart")})
     *_, [problem] = changed_release(release(version="1.3.1"), now)
-    assert "has chart 1.3.1, and metricsAdapter.chart has 1.3.2" in problem
+    assert "has chart version 1.3.1, but metricsAdapter.chart has version 1.3.2" in problem
 
 
 def test_a_release_that_a_stack_had_is_reported() -> None:
@@ -192,14 +192,14 @@ def test_a_release_that_a_stack_had_is_reported() -> None:
 @pytest.mark.parametrize("status", ["pending-upgrade", "failed"])
 def test_a_release_under_way_is_refused(status: str) -> None:
     *_, [problem] = changed_release(release(status=status))
-    assert f"is {status}: fix that first" in problem
+    assert f"is {status}. First repair it" in problem
 
 
 @pytest.mark.parametrize(("value", "kind"), [("Basic abc", "basic"), ("abc", "token")])
 def test_an_authorization_has_to_be_set_first_and_is_not_shown(value: str, kind: str) -> None:
     live = release(prometheus={"prometheusHeader": [{"Authorization": value}]})
     *_, [problem] = changed_release(live)
-    assert f"set prometheus.auth, of type {kind}" in problem
+    assert f"Set prometheus.auth with type {kind}" in problem
     assert "abc" not in problem
     secret = {"type": "token", "token": "abc"}
     assert changed_release(live, settings(prometheus={"auth": secret}))[2] == []
@@ -207,7 +207,7 @@ def test_an_authorization_has_to_be_set_first_and_is_not_shown(value: str, kind:
 
 def test_another_prometheus_is_reported_without_its_address() -> None:
     _, [note], _ = changed_release(release(prometheus={"url": "http://elsewhere/other-token"}))
-    assert "another address" in note
+    assert "does not use the cluster's Prometheus instance" in note
     assert "token" not in note
 
 
@@ -218,12 +218,14 @@ def wanted(of: ServiceObjects, now: Settings | None = None) -> tuple[dict[str, A
     """Settings of the service without what is so already, notes, and problems."""
     now = now or settings()
     part = Proposal()
-    of_service(part, now.services[0], ("services", 0), of)
-    named = {".".join(map(str, key[2:])): value for key, value in different(part.settings, now).items()}
+    propose_service(part, now.services[0], ("services", 0), of)
+    named = {".".join(map(str, key[2:])): value for key, value in changed_settings(part.settings, now).items()}
     return named, part.notes, part.problems
 
 
-NEW_BUDGET = "PodDisruptionBudget default/bert would be created: draining a node then evicts one of its pods at a time."
+NEW_BUDGET = (
+    "PodDisruptionBudget default/bert would be created: draining a node then evicts only one of its pods at a time."
+)
 
 
 def test_the_guides_objects_need_their_names_and_to_be_kept() -> None:
@@ -305,8 +307,8 @@ def test_ports_and_the_kind_of_address_become_settings_and_what_can_not_is_repor
     assert (found["port"], found["loadBalancer"]) == (8080, "intranet")
     live.service["spec"].update({"type": "ClusterIP", "ports": [{"port": 80}, {"port": 9000}]})
     _, [_, note], [problem] = wanted(live)
-    assert "has type ClusterIP and would become a LoadBalancer" in note
-    assert "would lose 9000" in problem
+    assert "has type ClusterIP, would become a LoadBalancer" in note
+    assert "and lose 9000" in problem
 
 
 def test_the_hpa_keeps_its_metrics_numbers_and_pace() -> None:
@@ -368,8 +370,8 @@ def test_a_budget_that_has_the_pods_already_is_reported_for_with_two_no_pod_is_e
     budgets = [{"metadata": {"namespace": "default", "name": name}} for name in ("team", "other")]
     _, [note], _ = wanted(manifests(disruption_budgets=budgets))
     assert note == (
-        "PodDisruptionBudget default/bert would be created, but its pods have default/team, default/other: Kubernetes "
-        "can't evict a pod with two, so delete that first."
+        "PodDisruptionBudget default/bert would be created, but its pods already have default/team, default/other. "
+        "Kubernetes can't evict a pod with two. Delete default/team, default/other first."
     )
 
 
@@ -390,7 +392,7 @@ def test_two_hpas_of_one_deployment_are_refused_by_name() -> None:
     second = copy.deepcopy(live.autoscalers[0])
     second["metadata"]["name"] = "other"
     *_, [problem] = wanted(manifests(autoscalers=[live.autoscalers[0], second]))
-    assert "has the HPAs gpu-hpa, other" in problem
+    assert "has several HPAs: gpu-hpa, other" in problem
 
 
 def test_nothing_of_a_service_there_is_nothing_to_keep() -> None:

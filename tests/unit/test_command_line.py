@@ -182,4 +182,4 @@ def test_an_empty_stack_name_never_means_the_selected_stack(
     command: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command, "--stack", name]) == 2
-    assert f"{name!r} is not the name of a stack" in capsys.readouterr().err
+    assert f"{name!r} is not a stack name" in capsys.readouterr().err

@@ -139,5 +139,5 @@ def test_the_exit_code_of_the_command_shows_the_result(
     assert run(monkeypatch, "-", stdin="up 1") == 2
     missing, binary, other = capsys.readouterr().err.splitlines()
     assert "No such file or directory" in missing
-    assert binary == "The dump is not UTF-8 text: save the exporter's /metrics."
-    assert other.startswith("The dump can't be judged. It has no DCGM_")
+    assert binary == "FILE is not UTF-8 text. Save the exporter's /metrics page."
+    assert other.startswith("FILE can't be used. It has no DCGM_")

@@ -78,7 +78,7 @@ def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyP
     with pytest.raises(CommandError) as refused:
         guarded(monkeypatch, [hpa("a", "ackgpu/team-a"), hpa("b", "ackgpu/team-b"), hpa("own", "ackgpu/platform")])
     heading, *users = str(refused.value).splitlines()
-    assert heading == "Nothing was destroyed: this platform is in use. Destroy or move these first:"
+    assert heading == "Nothing was destroyed: this platform is in use. First destroy or move these:"
     assert [user.split()[1] for user in users] == ["models/a", "models/b"]
 
 
@@ -110,7 +110,7 @@ def test_a_platform_that_nobody_else_uses_may_go(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (automation.StackNotFoundError(automation.CommandResult("", "", 1)), "There is no stack gone"),
+        (automation.StackNotFoundError(automation.CommandResult("", "", 1)), "Stack gone does not exist"),
         (CommandError("in use"), "in use"),
     ],
 )

@@ -117,14 +117,14 @@ def kubeconfig(content: str) -> Any:
 @pytest.mark.parametrize(
     ("spoil", "arguments", "sentence"),
     [
-        (pulumi_fails, [], "The outputs of stack dev can't be read: no stack named 'dev' found."),
-        (no_pulumi, [], "pulumi is not on PATH: install it"),
+        (pulumi_fails, [], "Could not read the outputs of stack dev: no stack named 'dev' found."),
+        (no_pulumi, [], "pulumi is not on PATH. Install it"),
         (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on it first."),
         (no_kubeconfig, [], "The cluster has no kubeconfig (the file in KUBECONFIG or ~/.kube/config does not"),
         (kubeconfig(""), [], "The cluster has a kubeconfig whose current context, server,"),
         (kubeconfig("[]"), [], "The cluster has a kubeconfig whose current context, server,"),
         (kubeconfig("a: [b"), [], "The cluster has a kubeconfig whose current context, server,"),
-        (lambda machine: None, ["--load"], "hey is not on PATH, and --load needs it"),
+        (lambda machine: None, ["--load"], "--load needs hey, which is not on PATH"),
         (lambda machine: None, [], "can't be reached"),
         (
             spoilt_token,
