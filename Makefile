@@ -1,24 +1,24 @@
-# Each target is enough on a fresh machine that has Python 3.11, Go 1.26 and make. Only relative paths: the checkout's
-# own may have spaces.
+# Every target works on a fresh machine with Python 3.11, Go 1.26 and make. Paths are relative, because the path of the
+# checkout may have spaces.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help rehearse bench test test-unit lint format docs lock tools clean
 
 PYTHON = build/venv/bin/python
 READY = build/venv/.ready
-# For each system and each Python from 3.11 on.
+# For every platform and Python 3.11 or newer.
 LOCK = $(PYTHON) -m uv pip compile --quiet --universal --python-version=3.11 --generate-hashes
-# What pip and others leave there stays in the checkout.
+# Keep temporary files of pip and other tools in the checkout.
 export TMPDIR = $(CURDIR)/build/tmp
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
-	@echo && echo 'Commands for a stack and for a rehearsal cloud by hand: ./ackgpu --help'
+	@echo && echo 'Commands for stacks and rehearsal clouds: ./ackgpu --help'
 
-rehearse: ## run the whole stack on a rehearsal cloud, check it step by step, and leave nothing
+rehearse: ## run and check the whole stack on a rehearsal cloud, then remove everything
 	@./ackgpu rehearse
 
-bench: $(READY) ## measure the program against a flat one, in half an hour, and write docs/bench.md
+bench: $(READY) ## compare the program with a flat one and write docs/bench.md (half an hour)
 	@$(PYTHON) -m bench
 
 test: $(READY) ## run all tests
@@ -26,10 +26,10 @@ test: $(READY) ## run all tests
 	@$(PYTHON) -m rehearsal.toolchain.build
 	@$(PYTHON) -m pytest tests/engine -n 2 --dist loadfile
 
-test-unit: $(READY) ## run the tests that need no Go and no cloud, in seconds
+test-unit: $(READY) ## run the tests that need neither Go nor a cloud
 	@$(PYTHON) -m pytest tests/unit -n auto
 
-lint: $(READY) ## check format, style, types, the rehearsed settings, and the files that CI reads
+lint: $(READY) ## check format, style, types, the rehearsal settings and the CI files
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
@@ -44,18 +44,18 @@ format: $(READY) ## format the code
 docs: $(READY) ## write the tables in docs/, the keys of Pulumi.yaml and the schema from the models
 	@$(PYTHON) -m commands.docs.reference
 
-lock: $(READY) ## lock the Python packages of requirements.in and requirements-dev.in, indirect ones too (UPGRADE=1 raises those)
+lock: $(READY) ## lock all Python packages, including indirect ones (UPGRADE=1 upgrades them)
 	@$(LOCK) $(if $(UPGRADE),--upgrade) --output-file=requirements.txt requirements.in
 	@$(LOCK) $(if $(UPGRADE),--upgrade) --output-file=requirements-dev.txt requirements-dev.in
 
 tools: $(READY) ## build the engine's tools from source, once
 	@$(PYTHON) -m rehearsal.toolchain.build
 
-clean: ## remove what this checkout made (the built tools stay in the cache folder)
+clean: ## remove everything that this checkout created (built tools stay in the cache folder)
 	@if test -e $(READY); then ./ackgpu down; fi
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# Former names of commands of ./ackgpu.
+# Former names of ./ackgpu commands.
 .PHONY: rehearse-up rehearse-down check adopt verify refresh destroy check-exporter
 rehearse-up:
 	@./ackgpu up
@@ -75,9 +75,9 @@ $(READY): requirements.txt requirements-dev.txt | build/tmp
 	    found="$$candidate"; break; \
 	  fi; \
 	done; \
-	test -n "$$found" || { echo "Python 3.11 or newer is needed: install it and put it on PATH as python3.11 or python3." >&2; exit 1; }; \
-	echo "python: making build/venv with $$found"; \
+	test -n "$$found" || { echo "Python 3.11 or newer is not on PATH. Install it as python3.11 or python3." >&2; exit 1; }; \
+	echo "python: creating build/venv with $$found"; \
 	"$$found" -m venv --clear build/venv && \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-cache-dir --require-hashes -r requirements-dev.txt || { \
-	  echo "The Python packages could not be installed into build/venv: see the message above; the next run starts over." >&2; exit 1; }
+	  echo "Could not install the Python packages into build/venv. Fix the error above and run the command again." >&2; exit 1; }
 	@touch $(READY)

@@ -1,1 +1,1 @@
-"""The cost of the program: it is measured against a flat program of the same resources, on the rehearsal cloud."""
+"""A benchmark: the program against a flat program with the same resources, on the rehearsal cloud."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: measure the program against the flat one, and write the figures into docs/bench.md."""
+"""`python -m bench`: compare the program with the flat program and write the results to docs/bench.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rehearsal.layout import CHECKOUT, STACK, Layout
 from rehearsal.toolchain.build import ensure_tools
 
 GOALS = {OURS: 1.25, UNREGISTERED: 1.15}
-"""The highest ratios of the first preview, for up to 10 services."""
+"""Highest accepted ratios for the first preview of up to 10 services."""
 
 _PAGE = CHECKOUT / "docs" / "bench.md"
 _FIRST_PREVIEW = "first `pulumi preview`"
@@ -33,7 +33,7 @@ _NO_CHANGES = "--expect-no-changes"
 
 
 def bench(sizes: Sequence[int], pairs: int) -> int:
-    """Measure and write the report; the exit code is 0 even if a goal is missed."""
+    """Measure and write the report. Return 0 even if a goal is missed."""
     machine = (
         f"{os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB of memory, "
         f"Python {platform.python_version()}; load average before the start {os.getloadavg()[1]:.1f}. "
@@ -57,12 +57,12 @@ def bench(sizes: Sequence[int], pairs: int) -> int:
                 print(f"bench: {' | '.join(rows[-1])}", flush=True)
     text = report(machine, rows, pure)
     write_into(_PAGE, text)
-    print(f"\n{text}\nwritten into {_PAGE.relative_to(CHECKOUT)}")
+    print(f"\n{text}\nwritten to {_PAGE.relative_to(CHECKOUT)}")
     return 0
 
 
 def pure_parts(services: int, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of the parts of the program that need neither engine nor cloud."""
+    """Measure the parts of the program that need neither engine nor cloud, in seconds."""
     content = yaml.safe_load((CHECKOUT / f"Pulumi.{STACK}.yaml").read_text())
     config = with_services(content["config"], services)
     settings = {key.removeprefix("ackgpu:"): value for key, value in config.items() if key.startswith("ackgpu:")}
@@ -80,7 +80,7 @@ def _measured(contenders: Mapping[str, Contender], pairs: int) -> Iterator[tuple
 
     yield _FIRST_PREVIEW, rounds("preview")
     created = {}
-    # The last one's resources stay, for the commands that change nothing.
+    # Keep the resources of the last program, for the commands without changes.
     for side in (FLAT, UNREGISTERED, OURS):
         created[side] = [contenders[side].seconds(*_UP)]
         if side != OURS:
@@ -97,8 +97,8 @@ def _measured(contenders: Mapping[str, Contender], pairs: int) -> Iterator[tuple
 def main(arguments: Sequence[str]) -> int:
     """Parse the options and run."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--services", type=int, nargs="+", default=[1, 10, 50], help="sizes of the stack")
-    parser.add_argument("--pairs", type=int, default=5, help="rounds of each command")
+    parser.add_argument("--services", type=int, nargs="+", default=[1, 10, 50], help="stack sizes to measure")
+    parser.add_argument("--pairs", type=int, default=5, help="rounds per command")
     options = parser.parse_args(arguments)
     return exit_code_of(lambda: bench(options.services, options.pairs))
 

@@ -1,4 +1,4 @@
-"""A copy of the program and its rehearsal, whose settings can be changed and whose cloud is its own."""
+"""A copy of the checkout, with its own settings and its own rehearsal cloud."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COPIED = (
 
 
 def copy_checkout(target: Path) -> None:
-    """Copy what a rehearsal needs into a folder that is made for it, and lend it this checkout's venv."""
+    """Copy the files that a rehearsal needs into a new folder, which shares this checkout's venv."""
     (target / "build").mkdir(parents=True)
     (target / "build" / "venv").symlink_to(CHECKOUT / "build" / "venv")
     for name in _COPIED:
@@ -36,5 +36,5 @@ def copy_checkout(target: Path) -> None:
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target / name)
-            # Older than any venv, which make had else made anew, through the link.
+            # A file that is newer than the venv would make `make` recreate the shared venv.
             os.utime(target / name, (0, 0))

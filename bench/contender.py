@@ -1,4 +1,4 @@
-"""A program before the real engine, and its state."""
+"""A program to measure, with its own state."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _STACK_TYPE = "pulumi:pulumi:Stack"
 
 
 class Contender:
-    """A program with a stack of its own, whose commands are timed.
+    """A program with its own stack.
 
     Args:
-        layout: the cloud.
+        layout: layout of the rehearsal cloud.
         project: folder of the program.
-        backend: folder of its state; the stacks of all contenders have the same name.
+        backend: folder of its state. All contenders use the same stack name.
     """
 
     def __init__(self, layout: Layout, project: Path, backend: Path) -> None:
         backend.mkdir()
         options = engine_options(layout)
-        # Users let Python keep its bytecode.
+        # Keep bytecode, as users do.
         variables = {"PULUMI_BACKEND_URL": f"file://{backend}", "PYTHONDONTWRITEBYTECODE": ""}
         options.env_vars = {**(options.env_vars or {}), **variables}
         self._stack = automation.create_or_select_stack(STACK, work_dir=str(project), opts=options)
 
     def seconds(self, command: str, *arguments: str) -> float:
-        """Run a command of pulumi and return how long it takes."""
+        """Run a pulumi command and return its duration."""
         workspace = self._stack.workspace
         line = [command, "--stack", STACK, "--color", "never", *arguments]
         with operation(command):
-            # The stack's own methods ask for outputs and history after each command.
+            # The methods of Stack also read outputs and history after each command.
             return seconds(lambda: workspace.pulumi_command.run(line, workspace.work_dir, workspace.env_vars))
 
     def take_over(self, other: Contender, *, flat: bool) -> None:
-        """Use what the other program has created; the other program keeps using it too."""
+        """Use the resources that another program created; both programs then share them."""
         exported = other._stack.export_stack()
         deployment = exported.deployment or {}
         if flat:
@@ -53,11 +53,11 @@ class Contender:
 
 
 def without_components(deployment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an exported state as if the flat program had created it: the components' children become the stack's.
+    """Convert an exported state to that of the flat program: the stack becomes the parent of all resources.
 
-    Then both programs run on the same live objects, and an input that differs shows as a change.
+    Both programs then share the live objects, so any difference in inputs shows as a change.
     """
-    # In a URN, `parentType$type` names the parents.
+    # A URN has the types of the parents: `parentType$type`.
     flat: dict[str, Any] = json.loads(re.sub(rf"{_COMPONENT}\w+\$", "", json.dumps(deployment)))
     components = {resource["urn"] for resource in flat["resources"] if resource["type"].startswith(_COMPONENT)}
     [stack] = [resource["urn"] for resource in flat["resources"] if resource["type"] == _STACK_TYPE]

@@ -12,7 +12,7 @@ MARK = "<!-- `make bench` writes everything below this line -->\n"
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Run an action and return how long it takes."""
+    """Run an action and return its duration."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
@@ -21,26 +21,26 @@ def seconds(action: Callable[[], object]) -> float:
 def in_turn(actions: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Return the values of each action, measured in turn: A B C, A B C.
 
-    A round before the first does not count: it reads files that later rounds find cached.
+    An extra first round does not count, because it fills the file cache.
     """
     measured = [{name: action() for name, action in actions.items()} for _ in range(rounds + 1)][1:]
     return {name: [values[name] for values in measured] for name in actions}
 
 
 def ratios(values: Mapping[str, Sequence[float]], side: str) -> list[float]:
-    """Return the ratios to the flat program pair by pair: a slow spell of the machine hits both sides."""
+    """Return the ratio to the flat program for each round: a slow machine affects both programs of a round."""
     return [ours / flat for ours, flat in zip(values[side], values[FLAT], strict=True)]
 
 
 def spread(values: Sequence[float], unit: str = "") -> str:
-    """Return the median with the lowest and the highest value, such as `2.91 s (2.80..3.10)`."""
+    """Format median, lowest and highest value, such as `2.91 s (2.80..3.10)`."""
     return f"{statistics.median(values):.2f}{unit} ({min(values):.2f}..{max(values):.2f})"
 
 
 def comparison(
     command: str, services: int, values: Mapping[str, Sequence[float]], goals: Mapping[str, float]
 ) -> list[str]:
-    """Return the row of a command; `goals` has the highest ratio of each side that has a goal."""
+    """Return the table row of a command; `goals` has the highest accepted ratio by program."""
     results = [
         f"{side} at most {goal}: {'met' if statistics.median(ratios(values, side)) <= goal else 'missed'}"
         for side, goal in goals.items()
@@ -63,14 +63,14 @@ def report(machine: str, comparisons: Sequence[Sequence[str]], pure: Mapping[str
 
 
 def write_into(page: Path, text: str) -> None:
-    """Replace the figures of a page, which follow the mark.
+    """Replace the text after the mark.
 
     Raises:
         ValueError: the page does not have the mark.
     """
     head, mark, _ = page.read_text().partition(MARK)
     if not mark:
-        raise ValueError(f"{page.name} does not have the line that the figures follow: {MARK.strip()}")
+        raise ValueError(f"{page.name} does not have the line {MARK.strip()}")
     page.write_text(head + mark + text)
 
 

@@ -1,4 +1,4 @@
-"""The settings and the projects that are compared: two copies of this checkout, and the flat program."""
+"""The projects to compare, with their settings: two copies of this checkout and the flat program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WITHOUT_OUTPUTS = "import pulumi\n\npulumi.ComponentResource.register_outputs =
 
 
 def make_projects(folder: Path) -> dict[str, Path]:
-    """Make the projects in a folder, which is emptied first, and return the folder of each."""
+    """Create the projects in a folder, replacing it, and return the folder of each project."""
     shutil.rmtree(folder, ignore_errors=True)
     projects = {side: folder / side for side in (OURS, UNREGISTERED, FLAT)}
     copy_checkout(projects[OURS])
@@ -27,13 +27,13 @@ def make_projects(folder: Path) -> dict[str, Path]:
     program = projects[UNREGISTERED] / "__main__.py"
     program.write_text(_WITHOUT_OUTPUTS + program.read_text())
     shutil.copytree(Path(__file__).with_name("flat"), projects[FLAT], ignore=shutil.ignore_patterns("__pycache__"))
-    # The release's inputs include the path of the chart.
+    # The release's inputs include the chart path, so it must be the same.
     shutil.copytree(CHECKOUT / _CHART, projects[FLAT] / _CHART)
     return projects
 
 
 def write_settings(projects: dict[str, Path], services: int) -> None:
-    """Write the settings file of each project, for a stack of so many services."""
+    """Write the settings file of each project for a number of services."""
     content = yaml.safe_load((CHECKOUT / f"Pulumi.{STACK}.yaml").read_text())
     config = with_services(content["config"], services)
     for side, folder in projects.items():
@@ -42,9 +42,9 @@ def write_settings(projects: dict[str, Path], services: int) -> None:
 
 
 def with_services(config: dict[str, Any], count: int) -> dict[str, Any]:
-    """Return the settings of a stack with its first service repeated, and a pool that is large enough.
+    """Return the settings with the first service repeated and a large enough pool.
 
-    `up` does not wait for the metrics at its end: the flat program doesn't either.
+    `up` does not wait for metrics, because the flat program does not.
     """
     sample, pool = config["ackgpu:services"][0], config["ackgpu:gpuNodePool"]
     names = [f"service-{index}" for index in range(count)]
@@ -61,7 +61,7 @@ def with_services(config: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 def flat_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what the flat program reads, for the same stack."""
+    """Return the settings of the flat program for the same stack."""
     return {
         "pulumi:disable-default-providers": config["pulumi:disable-default-providers"],
         "ackgpu:region": config["ackgpu:region"],

@@ -1,4 +1,4 @@
-"""The resources that the program registers, written out by hand: without components, settings and checks."""
+"""The same resources as the program, without components, settings and checks."""
 
 import pulumi
 import pulumi_alicloud as alicloud
