@@ -79,9 +79,9 @@ def test_a_setting_is_a_row_with_its_key_its_allowed_values_and_its_default() ->
 
 
 def test_expected_output_matches_any_measured_number() -> None:
-    command = Command("", "TARGETS  AGE\n22.96/20 7s\n...\nall steps held\n")
-    assert command.keeps("TARGETS AGE\n23/20    1m2s\nok 1\nok 2\nall steps held")
-    assert not command.keeps("TARGETS AGE\n22.96/30 7s\nall steps held")
+    command = Command("", "TARGETS  AGE\n22.96/20 7s\n...\nall steps passed\n")
+    assert command.keeps("TARGETS AGE\n23/20    1m2s\nok 1\nok 2\nall steps passed")
+    assert not command.keeps("TARGETS AGE\n22.96/30 7s\nall steps passed")
     assert not command.keeps("TARGETS AGE\n22.96/20 7s\n1 step(s) failed")
 
 
