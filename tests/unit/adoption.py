@@ -1,4 +1,4 @@
-"""A live pool, release, service and plan for the tests of adoption."""
+"""Live resources and a plan for the tests of `./ackgpu adopt`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UP_BY_DEFAULT = [
     {"type": "Percent", "value": 100, "periodSeconds": 15},
 ]
 DOWN_BY_DEFAULT = [{"type": "Percent", "value": 100, "periodSeconds": 15}]
-"""As kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale has them under "Default Behavior"."""
+"""See "Default Behavior" in kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale."""
 
 
 def settings(**changes: Any) -> Settings:
@@ -85,16 +85,16 @@ def release(rules: Any = GUIDE_RULES, **changes: Any) -> HelmRelease:
     values = {"AlibabaCloudMetricsAdapter": {"prometheus": {**own, **changes.pop("prometheus", {})}}}
     values["AlibabaCloudMetricsAdapter"] |= changes.pop("values", {})
     known = {"chart": ADAPTER_NAME, "version": "1.3.2", "status": "deployed", "revision": 3, "manifest": ""}
-    told = {**known, "changed": datetime(2026, 1, 1, tzinfo=UTC), **changes}
-    return HelmRelease(name=ADAPTER_NAME, namespace="kube-system", values=values, **told)
+    fields = {**known, "changed": datetime(2026, 1, 1, tzinfo=UTC), **changes}
+    return HelmRelease(name=ADAPTER_NAME, namespace="kube-system", values=values, **fields)
 
 
 def manifests(**changes: Any) -> ServiceObjects:
-    """The guide's, for the service `bert`."""
+    """The guide's manifests for the service `bert`."""
     text = (DATA / "seed_manifests.yaml").read_text().replace("bert-intent-detection", "bert")
     deployment, service, hpa = yaml.safe_load_all(text)
-    for one in (deployment, service, hpa):
-        one["metadata"]["namespace"] = "default"
+    for manifest in (deployment, service, hpa):
+        manifest["metadata"]["namespace"] = "default"
     return ServiceObjects(**{"deployment": deployment, "service": service, "autoscalers": [hpa], **changes})
 
 

@@ -1,4 +1,4 @@
-"""Which live resources are found, what `up` would change them, and what Pulumi imports."""
+"""Live resources, the changes that `up` would make, and the import files."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.unit.adoption import (
 )
 from tests.unit.program import Recorder, run_program, stack_config
 
-# What there is, and what the stack has
+# Live, missing and owned resources
 
 
-def test_what_the_stack_has_is_left_alone() -> None:
+def test_ignores_resources_that_the_stack_has() -> None:
     owned = {
         (NODE_POOL, "c1:np1"),
         (RELEASE, f"kube-system/{ADAPTER_NAME}"),
@@ -44,16 +44,16 @@ def test_what_the_stack_has_is_left_alone() -> None:
         ("kubernetes:core/v1:Service", "default/bert-svc"),
         ("kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "default/gpu-hpa"),
     }
-    found = take_inventory(settings(), account(), live_objects(), owned)
-    assert (found.found, found.missing, found.importable, found.proposal.settings) == ([], [], {}, {})
-    assert len(found.owned) == 6
+    inventory = take_inventory(settings(), account(), live_objects(), owned)
+    assert (inventory.found, inventory.missing, inventory.importable, inventory.proposal.settings) == ([], [], {}, {})
+    assert len(inventory.owned) == 6
 
 
-def test_what_is_missing_is_named() -> None:
-    found = take_inventory(
+def test_lists_missing_resources() -> None:
+    inventory = take_inventory(
         settings(), account(prometheus=None, pools=[]), LiveObjects([ServiceObjects(None, None, [])], None), ()
     )
-    assert list(found.lines()) == [
+    assert list(inventory.lines()) == [
         "missing  node pool gpu",
         "missing  Prometheus instance of the cluster",
         f"missing  release kube-system/{ADAPTER_NAME}",
@@ -63,7 +63,7 @@ def test_what_is_missing_is_named() -> None:
     ]
 
 
-def test_what_is_there_in_the_place_of_a_missing_pool_or_service_is_named() -> None:
+def test_names_other_pools_and_services_when_ours_are_missing() -> None:
     pools = [
         pool(node_pool_name="system", instance_types=["ecs.g7.xlarge"]),
         pool(node_pool_name="gpu-v100"),
@@ -79,23 +79,23 @@ def test_what_is_there_in_the_place_of_a_missing_pool_or_service_is_named() -> N
     ]
 
 
-def test_services_and_budgets_of_the_deployments_pods_are_found_by_their_selectors() -> None:
-    def named(name: str, selector: Any) -> dict[str, Any]:
+def test_finds_services_and_budgets_of_the_pods_by_their_selectors() -> None:
+    def manifest(name: str, selector: Any) -> dict[str, Any]:
         return {"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector}}
 
-    mine, one_of = {"app": "bert"}, {"key": "app", "operator": "In", "values": ["bert", "t5"]}
+    ours, in_values = {"app": "bert"}, {"key": "app", "operator": "In", "values": ["bert", "t5"]}
     answers = {
         "services": [
-            *(named("bert-svc", mine), named("bert-lb", mine), named("narrower", {**mine, "tier": "x"})),
-            *(named("t5-svc", {"app": "t5"}), named("external", {}), named("headless", None)),
+            *(manifest("bert-svc", ours), manifest("bert-lb", ours), manifest("narrower", {**ours, "tier": "x"})),
+            *(manifest("t5-svc", {"app": "t5"}), manifest("external", {}), manifest("headless", None)),
         ],
         "poddisruptionbudgets": [
-            *(named("equal", {"matchLabels": mine}), named("all", {}), named("none", None)),
-            named("among", {"matchExpressions": [one_of]}),
-            named("not-among", {"matchExpressions": [{**one_of, "operator": "NotIn"}]}),
-            named("labelled", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
-            named("unlabelled", {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
-            named("both", {"matchLabels": {"app": "t5"}, "matchExpressions": [one_of]}),
+            *(manifest("equal", {"matchLabels": ours}), manifest("all", {}), manifest("none", None)),
+            manifest("among", {"matchExpressions": [in_values]}),
+            manifest("not-among", {"matchExpressions": [{**in_values, "operator": "NotIn"}]}),
+            manifest("labelled", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+            manifest("unlabelled", {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+            manifest("both", {"matchLabels": {"app": "t5"}, "matchExpressions": [in_values]}),
         ],
         "deployments": [manifests().deployment],
     }
@@ -103,25 +103,25 @@ def test_services_and_budgets_of_the_deployments_pods_are_found_by_their_selecto
     [found] = read_live_objects(client, settings()).services
     assert found.service
     assert found.service["metadata"]["name"] == "bert-svc"
-    assert [one["metadata"]["name"] for one in found.other_services] == ["bert-lb"]
-    budgets = [one["metadata"]["name"] for one in found.disruption_budgets]
+    assert [service["metadata"]["name"] for service in found.other_services] == ["bert-lb"]
+    budgets = [budget["metadata"]["name"] for budget in found.disruption_budgets]
     assert budgets == ["equal", "all", "among", "labelled", "unlabelled"]
     answers["deployments"] = []
     [without] = read_live_objects(client, settings()).services
     assert (without.other_services, without.disruption_budgets) == ([], [])
 
 
-def test_two_pools_of_one_name_are_refused() -> None:
-    found = take_inventory(settings(), account(pools=[pool(), pool(node_pool_id="np2")]), live_objects(), ())
-    assert "2 node pools named gpu" in found.proposal.problems[0]
+def test_refuses_two_pools_with_the_same_name() -> None:
+    inventory = take_inventory(settings(), account(pools=[pool(), pool(node_pool_id="np2")]), live_objects(), ())
+    assert "2 node pools named gpu" in inventory.proposal.problems[0]
 
 
-def test_an_instance_that_is_there_is_used_and_not_made() -> None:
-    found = take_inventory(settings(), account(), live_objects(), ())
-    assert found.proposal.settings["prometheus", "managedBy"] == "existing"
+def test_uses_an_existing_prometheus_instance() -> None:
+    inventory = take_inventory(settings(), account(), live_objects(), ())
+    assert inventory.proposal.settings["prometheus", "managedBy"] == "existing"
 
 
-# What up would change
+# Changes of `up`
 
 
 def deployment(**template: Any) -> dict[str, Any]:
@@ -129,23 +129,23 @@ def deployment(**template: Any) -> dict[str, Any]:
     return {"kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": {"containers": [template]}}}}
 
 
-def test_pods_that_would_be_replaced_are_reported_with_the_reason() -> None:
+def test_reports_why_pods_would_be_replaced() -> None:
     assert list(effects(deployment(image="a"), deployment(image="a", resources={}))) == []
-    [sentence] = effects(deployment(image="a"), deployment(image="b"))
-    assert "Deployment default/bert would replace its pods one at a time" in sentence
-    assert "spec.template.spec.containers[0].image" in sentence
+    [note] = effects(deployment(image="a"), deployment(image="b"))
+    assert "Deployment default/bert would replace its pods one at a time" in note
+    assert "spec.template.spec.containers[0].image" in note
 
 
-def test_each_reason_for_new_pods_is_reported_and_no_value_of_the_environment() -> None:
+def test_reports_each_reason_for_new_pods_without_values() -> None:
     fields = ("args", "command", "env", "image", "livenessProbe", "ports", "resources")
-    [sentence] = effects(deployment(**{one: ["hush"] for one in fields}), deployment())
+    [note] = effects(deployment(**{field: ["hush"] for field in fields}), deployment())
     assert (
-        sentence.partition("differ: ")[2]
-        == ", ".join(f"spec.template.spec.containers[0].{one}" for one in fields) + "."
+        note.partition("differ: ")[2]
+        == ", ".join(f"spec.template.spec.containers[0].{field}" for field in fields) + "."
     )
 
 
-def test_another_way_to_roll_out_is_reported_and_another_number_of_pods_is_not() -> None:
+def test_reports_another_rollout_strategy_but_not_another_replica_count() -> None:
     live, new = deployment(image="a"), deployment(image="a")
     live["spec"].update({"replicas": 3, "strategy": {"type": "Recreate"}})
     rolling = {"maxSurge": 0, "maxUnavailable": 1}
@@ -170,41 +170,41 @@ def hpa(behavior: Any) -> dict[str, Any]:
     }
 
 
-def served(**scale_down: Any) -> dict[str, Any]:
-    """A behavior as the API server serves it, the defaults written out."""
+def with_defaults(**scale_down: Any) -> dict[str, Any]:
+    """Return a behavior as the API server does, with defaults."""
     up = {"stabilizationWindowSeconds": 0, "policies": UP_BY_DEFAULT, "selectPolicy": "Max"}
     return {"scaleUp": up, "scaleDown": {"policies": DOWN_BY_DEFAULT, "selectPolicy": "Max", **scale_down}}
 
 
 @pytest.mark.parametrize("policy", ["Min", "Disabled"])
-def test_another_choice_among_the_policies_of_an_hpa_is_reported(policy: str) -> None:
-    wanted = hpa(served(stabilizationWindowSeconds=300))
-    assert list(effects(hpa(served()), wanted)) == []
-    assert list(effects(hpa(served(selectPolicy=policy)), wanted)) == [
+def test_reports_another_policy_selection_of_an_hpa(policy: str) -> None:
+    wanted = hpa(with_defaults(stabilizationWindowSeconds=300))
+    assert list(effects(hpa(with_defaults()), wanted)) == []
+    assert list(effects(hpa(with_defaults(selectPolicy=policy)), wanted)) == [
         f"HPA default/gpu-hpa would change spec.behavior.scaleDown.selectPolicy ({policy} -> Max)."
     ]
 
 
-def test_an_hpa_without_a_behavior_is_reported_where_kubernetes_defaults_are_not_the_same() -> None:
-    [sentence] = effects(hpa(None), hpa(served(stabilizationWindowSeconds=300)))
-    assert sentence.startswith("HPA default/gpu-hpa has no behavior and would get the Kubernetes defaults")
-    # v2beta1 has none.
+def test_reports_an_hpa_without_a_behavior_if_kubernetes_defaults_differ() -> None:
+    [note] = effects(hpa(None), hpa(with_defaults(stabilizationWindowSeconds=300)))
+    assert note.startswith("HPA default/gpu-hpa has no behavior and would get the Kubernetes defaults")
+    # v2beta1 has no behavior.
     assert list(effects(hpa(None), hpa(None))) == []
 
 
-def test_a_service_is_compared_without_what_kubernetes_fills_in() -> None:
+def test_compares_a_service_without_fields_that_kubernetes_sets() -> None:
     metadata = {"name": "bert-svc", "namespace": "default"}
     live = {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ports": [{"port": 80, "nodePort": 30000}]}
-    other = {"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"], "ports": [{"port": 80, "nodePort": 30001}]}
-    one, two = ({"kind": "Service", "metadata": metadata, "spec": spec} for spec in (live, other))
-    assert list(effects(one, two)) == []
-    one["spec"] = {**live, "externalTrafficPolicy": "Local"}
-    assert list(effects(one, two)) == [
+    rendered = {"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"], "ports": [{"port": 80, "nodePort": 30001}]}
+    before, after = ({"kind": "Service", "metadata": metadata, "spec": spec} for spec in (live, rendered))
+    assert list(effects(before, after)) == []
+    before["spec"] = {**live, "externalTrafficPolicy": "Local"}
+    assert list(effects(before, after)) == [
         "Service default/bert-svc would change spec.externalTrafficPolicy (Local -> none)."
     ]
 
 
-def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> None:
+def test_reports_lost_annotations_of_kubectl_but_not_of_other_managers() -> None:
     fields: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, "f:slb-id": {}, "f:kept": {}}}}
     others: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:hash": {}}}}
     applied: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:team": {}}}}
@@ -225,11 +225,11 @@ def test_annotations_that_kubectl_set_would_go_and_those_of_others_stay() -> Non
 # The import files
 
 
-def test_what_was_found_is_imported_with_its_id_under_the_names_of_the_program() -> None:
+def test_imports_live_resources_under_the_names_of_the_program() -> None:
     components, resources = import_files(
         plan(), {("Service", "default", "bert-svc"): LiveResource("default/bert-svc", service_live())}
     )
-    assert [one["name"] for one in components["resources"]] == ["cluster", "bertGpuAutoscaler"]
+    assert [entry["name"] for entry in components["resources"]] == ["cluster", "bertGpuAutoscaler"]
     provider, service = resources["resources"]
     assert (provider, service["id"]) == (PROVIDER, "default/bert-svc")
     assert resources["nameTable"] == {
@@ -238,7 +238,7 @@ def test_what_was_found_is_imported_with_its_id_under_the_names_of_the_program()
     }
 
 
-def test_a_service_is_reported_without_its_address_in_the_cluster() -> None:
+def test_imports_a_service_without_its_cluster_ip() -> None:
     _, resources = import_files(
         plan(), {("Service", "default", "bert-svc"): LiveResource("default/bert-svc", service_live())}
     )
@@ -249,14 +249,14 @@ def test_a_service_is_reported_without_its_address_in_the_cluster() -> None:
     assert service["outputs"]["__inputs"] == service["inputs"]
 
 
-def test_a_release_is_reported_with_its_values_and_without_its_secrets() -> None:
+def test_imports_a_release_with_values_but_without_secrets() -> None:
     live = release(prometheus={"prometheusHeader": [{"Authorization": "Basic hush"}]}, version="1.3.1")
     _, resources = import_files(plan(), {(RELEASE,): LiveResource("kube-system/x", live)})
-    told = json.dumps(resources)
-    assert "a-token" not in told
-    assert "hush" not in told
-    [told_release] = [one for one in resources["resources"] if one["type"] == RELEASE]
-    inputs = told_release["inputs"]
+    text = json.dumps(resources)
+    assert "a-token" not in text
+    assert "hush" not in text
+    [entry] = [entry for entry in resources["resources"] if entry["type"] == RELEASE]
+    inputs = entry["inputs"]
     assert (inputs["version"], inputs["timeout"]) == ("1.3.1", 300)
     prometheus = inputs["values"]["AlibabaCloudMetricsAdapter"]["prometheus"]
     assert prometheus["adapter"]["rules"]["custom"] == GUIDE_RULES
@@ -264,33 +264,37 @@ def test_a_release_is_reported_with_its_values_and_without_its_secrets() -> None
     assert live.values["AlibabaCloudMetricsAdapter"]["prometheus"]["url"] == URL
 
 
-def test_without_a_thing_to_import_there_are_no_files() -> None:
+def test_writes_no_files_without_resources_to_import() -> None:
     assert import_files(plan(), {("Deployment", "default", "bert"): LiveResource("default/bert")}) == ({}, {})
 
 
 # The program
 
 
-def test_what_was_adopted_is_retained_and_taken_over_from_kubectl_and_what_is_ours_is_not() -> None:
+def test_retains_adopted_resources_and_takes_their_fields_over_from_kubectl() -> None:
     config = dict(stack_config("rehearsal"))
     for key in ("gpuNodePool", "metricsAdapter"):
         config[f"ackgpu:{key}"] = {**config[f"ackgpu:{key}"], "adopted": True}
     config["ackgpu:services"] = [{**config["ackgpu:services"][0], "adopted": True}]
-    adopted, ours = (run_program(one, Recorder()) for one in (config, stack_config("rehearsal")))
+    adopted, ours = (run_program(values, Recorder()) for values in (config, stack_config("rehearsal")))
     kinds = ("apps/v1:Deployment", "core/v1:Service", "autoscaling/v2:HorizontalPodAutoscaler")
     objects = [f"kubernetes:{kind}" for kind in kinds]
-    assert {one.type for one in adopted.registrations if one.retain_on_delete} == {NODE_POOL, RELEASE, *objects}
-    assert [one.type for one in ours.registrations if one.retain_on_delete] == []
+    assert {resource.type for resource in adopted.registrations if resource.retain_on_delete} == {
+        NODE_POOL,
+        RELEASE,
+        *objects,
+    }
+    assert [resource.type for resource in ours.registrations if resource.retain_on_delete] == []
     for kind in objects:
         annotations = adopted.one(kind).inputs["metadata"]["annotations"]
-        assert annotations["pulumi.com/patchForce"] == "true", "kubectl's fields are a conflict otherwise"
+        assert annotations["pulumi.com/patchForce"] == "true", "without patchForce, kubectl's fields conflict"
         assert "pulumi.com/patchForce" not in ours.one(kind).inputs["metadata"].get("annotations", {})
 
 
-def test_of_an_adapter_that_was_adopted_nobody_asks_who_installed_it() -> None:
+def test_does_not_check_who_installed_an_adopted_adapter() -> None:
     config = dict(stack_config("rehearsal"))
     config["ackgpu:metricsAdapter"] = {**config["ackgpu:metricsAdapter"], "adopted": True}
     with mock.patch("program.args.no_other_owners", wraps=no_other_owners) as preflight:
         run_program(config, Recorder())
         run_program(stack_config("rehearsal"), Recorder())
-    assert [one.kwargs["installs_adapter"] for one in preflight.call_args_list] == [False, True]
+    assert [call.kwargs["installs_adapter"] for call in preflight.call_args_list] == [False, True]

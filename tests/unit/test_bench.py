@@ -1,4 +1,4 @@
-"""The parts of the bench that need no cloud: figures, settings, states, and that both programs register the same."""
+"""Benchmark parts that need no cloud: figures, settings, states and both programs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_shows_the_median_with_the_lowest_and_the_highest_value() -> None:
     assert spread([2.914, 2.8, 3.1], " s") == "2.91 s (2.80..3.10)"
 
 
-def test_takes_ratios_pair_by_pair_and_reports_each_goal() -> None:
-    # The ratio of the medians would be 1: the slow spell hit both sides of the last pair.
+def test_compares_round_by_round_and_reports_each_goal() -> None:
+    # The ratio of the medians would be 1. In the last round, both programs were slow.
     row = comparison("preview", 10, VALUES, {"ours": 1.25, "unregistered": 1.15})
     assert row[5:] == [
         "2.00 (1.00..3.00)",
@@ -46,7 +46,7 @@ def test_takes_ratios_pair_by_pair_and_reports_each_goal() -> None:
     ]
 
 
-def test_the_report_replaces_the_last_one(tmp_path: Path) -> None:
+def test_a_report_replaces_the_previous_report(tmp_path: Path) -> None:
     page = tmp_path / "bench.md"
     page.write_text(f"how to read it\n{MARK}old\n")
     write_into(page, report("2 cores", [comparison("preview", 10, VALUES, {})], {"rules": [0.01]}))
@@ -66,7 +66,7 @@ def test_the_report_replaces_the_last_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_page_without_the_mark_is_not_changed(tmp_path: Path) -> None:
+def test_does_not_change_a_page_without_the_mark(tmp_path: Path) -> None:
     page = tmp_path / "bench.md"
     page.write_text("no mark\n")
     with pytest.raises(ValueError, match=r"bench\.md does not have"):
@@ -84,7 +84,7 @@ def test_the_program_accepts_the_settings_of_many_services() -> None:
 
 
 def registered(recorder: Recorder) -> dict[str, dict[str, Any]]:
-    """Return what a program registers, without components: inputs, options, and all that each resource waits for."""
+    """Return the registered resources without components: inputs, options and dependencies."""
 
     def flat(urn: str) -> str:
         return re.sub(r"(ackgpu:index:\w+|pulumi:pulumi:Stack)\$", "", urn)
@@ -103,7 +103,7 @@ def registered(recorder: Recorder) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_the_flat_program_registers_what_the_program_registers() -> None:
+def test_both_programs_register_the_same_resources() -> None:
     config = with_services(stack_config("rehearsal"), 2)
     ours = run_program(config, Recorder())
     flat = run(

@@ -1,4 +1,4 @@
-"""The workflows and the updates of what is pinned: they run elsewhere, so that here at least their words are held."""
+"""Workflows and dependency updates: they run elsewhere, so these tests check their files."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in workflow(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_checks_and_a_preview() -> None:
+def test_the_workflows_are_checks_and_preview() -> None:
     assert [path.name for path in WORKFLOWS] == ["checks.yml", "preview.yml"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_every_action_is_pinned_by_its_commit_and_says_which_version_that_is(path: Path) -> None:
+def test_pins_every_action_by_commit_and_names_its_version(path: Path) -> None:
     used = re.findall(r"uses: (.*)", path.read_text())
     assert used
     for action in used:
@@ -44,7 +44,7 @@ def test_every_action_is_pinned_by_its_commit_and_says_which_version_that_is(pat
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_has_no_right_but_what_a_job_names(path: Path) -> None:
+def test_workflows_have_only_the_permissions_of_their_jobs(path: Path) -> None:
     assert workflow(path)["permissions"] == {}
     for job in workflow(path)["jobs"].values():
         assert job.get("permissions", {}) in ({}, {"contents": "read"})
@@ -53,7 +53,7 @@ def test_a_workflow_has_no_right_but_what_a_job_names(path: Path) -> None:
             assert step["with"]["persist-credentials"] is False
 
 
-def test_ci_runs_what_a_change_must_pass_and_nothing_else_of_make() -> None:
+def test_ci_runs_all_required_make_targets_and_no_others() -> None:
     run = [step["run"] for step in steps(CHECKOUT / ".github" / "workflows" / "checks.yml") if "run" in step]
     assert [command for command in run if command.startswith("make ")] == ["make lint", "make tools", "make test"]
     gate = re.findall(r"^make .*", (CHECKOUT / ".ci" / "run").read_text(), re.MULTILINE)
@@ -61,14 +61,14 @@ def test_ci_runs_what_a_change_must_pass_and_nothing_else_of_make() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_every_target_that_ci_calls_is_there(path: Path) -> None:
+def test_every_make_target_in_ci_exists(path: Path) -> None:
     targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
     called = [name for step in steps(path) for name in re.findall(r"\bmake ([\w-]+)", step.get("run", ""))]
     assert called
     assert set(called) <= set(targets)
 
 
-def test_secrets_are_where_the_account_is_used_and_nowhere_else() -> None:
+def test_only_the_preview_step_gets_secrets() -> None:
     with_secrets = [step for path in WORKFLOWS for step in steps(path) if "${{ secrets." in json.dumps(step)]
     assert [step["run"] for step in with_secrets] == ["pulumi preview --stack dev --diff --non-interactive"]
     for path in WORKFLOWS:
@@ -76,7 +76,7 @@ def test_secrets_are_where_the_account_is_used_and_nowhere_else() -> None:
         assert "pull_request_target" not in workflow(path)[True]
 
 
-def test_the_engine_that_previews_is_the_one_that_is_rehearsed(tmp_path: Path) -> None:
+def test_previews_with_the_engine_version_of_the_rehearsal(tmp_path: Path) -> None:
     [step] = [step for step in steps(CHECKOUT / ".github" / "workflows" / "preview.yml") if step.get("id") == "engine"]
     output = tmp_path / "output"
     environment = {**os.environ, "GITHUB_OUTPUT": str(output)}
@@ -86,13 +86,13 @@ def test_the_engine_that_previews_is_the_one_that_is_rehearsed(tmp_path: Path) -
 
 
 def updates(path: str) -> list[dict[str, Any]]:
-    """The rules of Renovate for a file."""
+    """Return the Renovate rules for a file."""
     rules = RENOVATE["packageRules"]
     return [rule for rule in rules if any(fnmatch(path, glob) for glob in rule.get("matchFileNames", []))]
 
 
 @pytest.mark.parametrize("module", sorted((CHECKOUT / "tools").glob("*/go.mod")), ids=lambda module: module.parent.name)
-def test_updates_of_a_tool_are_grouped_or_refused(module: Path) -> None:
+def test_groups_or_disables_updates_of_each_tool(module: Path) -> None:
     [rule] = updates(str(module.relative_to(CHECKOUT)))
     assert rule.get("groupName") or rule["enabled"] is False
 
@@ -103,12 +103,12 @@ def test_updates_cover_the_python_packages_and_the_actions() -> None:
     [pattern] = RENOVATE["pip-compile"]["managerFilePatterns"]
     for lock in LOCKS:
         assert re.search(pattern.strip("/"), lock.name), lock.name
-        # Renovate groups by the file of direct requirements, which it finds in the head of the lock.
+        # Renovate groups updates by the requirements file, which it finds in the head of the lock.
         assert updates(lock.with_suffix(".in").name), lock.name
 
 
 def pins(path: Path) -> dict[str, set[str]]:
-    """The versions of each package that a file pins; a lock can have several, each for some versions of Python."""
+    """Return the pinned versions of each package; a lock can pin a version for each Python version."""
     found: dict[str, set[str]] = {}
     for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", path.read_text(), re.MULTILINE):
         found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), set()).add(version)
@@ -126,17 +126,17 @@ def test_a_lock_pins_each_direct_requirement_at_the_same_version(lock: Path) -> 
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_a_lock_has_hashes_and_names_no_registry(lock: Path) -> None:
+def test_locks_have_hashes_and_no_registry(lock: Path) -> None:
     head, *packages = re.split(r"^(?=\w)", lock.read_text(), flags=re.MULTILINE)
     assert all("--hash=sha256:" in package for package in packages)
     assert "://" not in lock.read_text()
-    # Renovate runs the command of the head again.
+    # Renovate runs the command in the head of the lock.
     [_, command] = re.findall(r"^# +(.*)", head, re.MULTILINE)
     assert command.endswith(f"--output-file={lock.name} {lock.stem}.in")
     [recipe] = re.findall(r"^LOCK = \$\(PYTHON\) -m (.*)", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
     assert command.startswith(recipe.replace(" --quiet", ""))
 
 
-def test_updates_name_only_files_that_are_there() -> None:
+def test_update_rules_name_only_existing_files() -> None:
     named = [file for rule in RENOVATE["packageRules"] for file in rule.get("matchFileNames", [])]
     assert [file for file in named if not (CHECKOUT / file).is_file()] == []

@@ -1,4 +1,4 @@
-"""Each kind of kubeconfig, proxy and TLS by which a cluster is reached; no message holds a secret."""
+"""Cluster access by kubeconfig, proxy and TLS; no message has a secret."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ AUTHORITY, ANOTHER_AUTHORITY = trustme.CA(), trustme.CA()
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[FakeCluster]:
-    """A cluster over TLS that asks for a certificate of its authority."""
+    """A cluster over TLS that requires a client certificate."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     AUTHORITY.issue_cert("127.0.0.1").configure_cert(tls)
     AUTHORITY.configure_trust(tls)
@@ -120,7 +120,7 @@ def test_the_server_is_verified(secured: FakeCluster) -> None:
         ("", False),
     ],
 )
-def test_a_name_or_a_network_in_no_proxy_is_reached_directly(
+def test_bypasses_the_proxy_for_names_and_networks_in_no_proxy(
     bypass: str, direct: bool, proxied: pytest.MonkeyPatch
 ) -> None:
     with running(ANSWERS) as cluster, running({}) as proxy:
@@ -139,7 +139,7 @@ def test_reports_a_proxy_that_refuses_the_connection(proxied: pytest.MonkeyPatch
     assert "c2VjcmV0" not in str(failure.value)
 
 
-def test_several_files_are_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_several_files_in_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "first").write_text(access({}))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}{os.pathsep}{tmp_path / 'first'}")
     assert read_kubeconfig() == access({})
@@ -150,7 +150,7 @@ def test_several_files_are_not_supported(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def plugin(folder: Path, status: dict[str, str], version: str = "v1") -> dict[str, Any]:
-    """A user with a credential plugin that numbers its tokens."""
+    """Return a user with a credential plugin that numbers its tokens."""
     script = folder / "login"
     answer = json.dumps({"kind": "ExecCredential", "status": status})
     script.write_text(
@@ -163,7 +163,7 @@ def plugin(folder: Path, status: dict[str, str], version: str = "v1") -> dict[st
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_credential_plugin_gives_the_token_and_runs_again_when_it_has_expired(version: str, tmp_path: Path) -> None:
+def test_a_credential_plugin_runs_again_when_its_token_has_expired(version: str, tmp_path: Path) -> None:
     user = plugin(tmp_path, {"token": "t<run>"}, version)
     with (
         running({PATH: {}, "/expired": (401, {})}) as cluster,
@@ -177,7 +177,7 @@ def test_a_credential_plugin_gives_the_token_and_runs_again_when_it_has_expired(
         assert cluster.authorizations["/expired"] == "Bearer t2"
 
 
-def test_a_credential_plugin_gives_a_certificate(secured: FakeCluster, tmp_path: Path) -> None:
+def test_a_credential_plugin_can_return_a_certificate(secured: FakeCluster, tmp_path: Path) -> None:
     user = certificate_user(AUTHORITY, "admin")
     pair = {
         "clientCertificateData": base64.b64decode(user["client-certificate-data"]).decode(),
@@ -188,7 +188,7 @@ def test_a_credential_plugin_gives_a_certificate(secured: FakeCluster, tmp_path:
 
 
 @pytest.mark.parametrize("script", ["echo c2VjcmV0 >&2; exit 1", "echo c2VjcmV0", "echo {}"])
-def test_a_credential_plugin_that_fails_is_named_without_what_it_said(script: str) -> None:
+def test_reports_a_failed_credential_plugin_without_its_output(script: str) -> None:
     user = {"exec": {"apiVersion": "v1", "command": "sh", "args": ["-c", script]}}
     with pytest.raises(cluster_client.UnreachableError, match="credential plugin sh fails: run it") as failure:
         read(access({}, user))

@@ -1,4 +1,4 @@
-"""`./ackgpu`: its help, its answers to wrong names, its exit codes, and how it starts and ends."""
+"""`./ackgpu`: help, wrong arguments, exit codes, start and interrupts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from commands import CHECKOUT
 from commands.command_line import COMMANDS, run
 
 FOLDER = "mein Größen-Test"
-"""A checkout's path may have a blank and letters beyond ASCII."""
+"""A checkout's path may have spaces and non-ASCII letters."""
 
 
 def printed_help(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -27,11 +27,13 @@ def printed_help(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_each_command_says_what_it_does_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_each_command_has_a_summary_and_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed_help(capsys, name)
     summary = text.split("\n\n")[1].strip()
     assert f"  ./ackgpu {name}" in text.partition("Example")[2]
-    assert re.search(rf"^  {name} +{re.escape(summary)}$", printed_help(capsys), re.MULTILINE), "its summary is whole"
+    assert re.search(rf"^  {name} +{re.escape(summary)}$", printed_help(capsys), re.MULTILINE), (
+        "the summary is not cut off"
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_help_of_each_command_says_what_it_does_with_an_example(name: str, capsy
         ([], "Missing command. See `./ackgpu --help`."),
     ],
 )
-def test_a_wrong_use_is_one_sentence_and_exit_code_2(
+def test_wrong_arguments_print_one_line_and_return_2(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
@@ -57,7 +59,7 @@ def test_a_wrong_use_is_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.parametrize("arguments", [[], *([name] for name in COMMANDS)], ids=" ".join)
-def test_help_imports_nothing_that_only_a_run_needs(arguments: list[str]) -> None:
+def test_help_does_not_import_heavy_modules(arguments: list[str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "commands", *arguments, "--help"]
     shown = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stderr
     imported = {line.rpartition("|")[2].strip().split(".")[0] for line in shown.splitlines()}
@@ -70,7 +72,7 @@ def test_help_imports_nothing_that_only_a_run_needs(arguments: list[str]) -> Non
     ("typed", "completed"),
     [("./ackgpu ver", ["plain,verify"]), ("./ackgpu check --stack re", ["plain,rehearsal"])],
 )
-def test_completion_knows_commands_and_stacks(typed: str, completed: list[str]) -> None:
+def test_completes_commands_and_stacks(typed: str, completed: list[str]) -> None:
     words = typed.split()
     variables = {"_ACKGPU_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     command = [sys.executable, "-m", "commands"]
@@ -98,7 +100,7 @@ esac
 """
 
 
-def test_a_fresh_clone_makes_its_venv_once_and_runs_from_any_folder(tmp_path: Path) -> None:
+def test_a_fresh_clone_creates_its_venv_once_and_runs_from_any_folder(tmp_path: Path) -> None:
     clone, path = tmp_path / FOLDER, tmp_path / "path"
     clone.mkdir()
     path.mkdir()
@@ -107,11 +109,11 @@ def test_a_fresh_clone_makes_its_venv_once_and_runs_from_any_folder(tmp_path: Pa
     (path / "python3.11").write_text(PYTHON)
     (path / "python3.11").chmod(0o755)
     (tmp_path / "link").symlink_to(clone / "ackgpu")
-    # As a `make` that runs it hands down.
+    # Set by an outer make.
     variables = {"PATH": f"{path}:{os.defpath}", "MAKEFLAGS": "n", "MAKELEVEL": "1"}
-    for started in (clone / "ackgpu", tmp_path / "link"):
+    for script in (clone / "ackgpu", tmp_path / "link"):
         result = subprocess.run(
-            [started, "check"], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+            [script, "check"], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
         )
         assert (result.returncode, result.stdout) == (
             7,
@@ -120,7 +122,7 @@ def test_a_fresh_clone_makes_its_venv_once_and_runs_from_any_folder(tmp_path: Pa
     venv, install = (clone / "calls").read_text().splitlines()
     assert venv == "-m venv --clear build/venv"
     assert install.startswith("-m pip install")
-    assert result.stderr == "", "the second start has nothing to say"
+    assert result.stderr == "", "the second start prints nothing"
 
 
 # The engine in the terminal
@@ -138,7 +140,7 @@ exit 3
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `pulumi` that leaves a key in its temporary folder."""
+    """A fake `pulumi` that leaves a key in its temporary folder."""
     (tmp_path / "pulumi").write_text(PULUMI)
     (tmp_path / "pulumi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -146,7 +148,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_refresh_runs_the_providers_alone_and_keeps_the_exit_code(engine: Path) -> None:
+def test_refresh_runs_only_the_providers_and_keeps_the_exit_code(engine: Path) -> None:
     assert run(["refresh", "--stack", "dev", "--yes"]) == 3
     access = CHECKOUT / "commands" / "access"
     assert (engine / "arguments").read_text() == f"--cwd {access} refresh --run-program --stack dev --yes\n"
@@ -163,7 +165,7 @@ def test_an_interrupted_refresh_cancels_pulumi_and_leaves_no_key(engine: Path, n
             assert time.monotonic() < deadline
             time.sleep(0.05)
         if number == signal.SIGINT:
-            # The terminal sends Ctrl-C to all.
+            # The terminal sends Ctrl-C to the whole process group.
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
@@ -178,7 +180,7 @@ def test_an_interrupted_refresh_cancels_pulumi_and_leaves_no_key(engine: Path, n
 
 @pytest.mark.parametrize("command", ["adopt", "check", "destroy", "refresh", "verify"])
 @pytest.mark.parametrize("name", ["", "rehearsal/"])
-def test_an_empty_stack_name_never_means_the_selected_stack(
+def test_an_empty_stack_name_does_not_select_the_current_stack(
     command: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command, "--stack", name]) == 2

@@ -1,4 +1,4 @@
-"""Before a platform is destroyed: who else uses it."""
+"""Checks before a platform is destroyed."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def hpa(name: str, stack: str | None, metric: str = SM_UTIL) -> dict[str, Any]:
 
 
 def cpu_hpa(name: str) -> dict[str, Any]:
-    one = hpa(name, None)
-    one["spec"]["metrics"] = [{"type": "Resource", "resource": {"name": "cpu"}}]
-    return one
+    hpa_on_cpu = hpa(name, None)
+    hpa_on_cpu["spec"]["metrics"] = [{"type": "Resource", "resource": {"name": "cpu"}}]
+    return hpa_on_cpu
 
 
-def older_hpa(name: str) -> dict[str, Any]:
-    one = hpa(name, None)
-    one["spec"]["metrics"] = [{"type": "Pods", "pods": {"metricName": SM_UTIL}}]
-    return one
+def hpa_of_old_api(name: str) -> dict[str, Any]:
+    old_hpa = hpa(name, None)
+    old_hpa["spec"]["metrics"] = [{"type": "Pods", "pods": {"metricName": SM_UTIL}}]
+    return old_hpa
 
 
-def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
+def test_hpas_of_other_stacks_or_with_its_metrics_use_a_platform() -> None:
     found = [
         hpa("own", "ackgpu/platform"),
         hpa("theirs", "ackgpu/team"),
@@ -52,13 +52,13 @@ def test_those_of_other_stacks_and_those_that_read_its_metrics_use_it() -> None:
         hpa("of-another-adapter", None, "requests"),
         cpu_hpa("on-cpu"),
         {"metadata": {"name": "bare", "namespace": "models"}, "spec": {"scaleTargetRef": {}}},
-        older_hpa("as-the-older-api-has-it"),
+        hpa_of_old_api("on-the-old-api"),
     ]
     assert list(platform_users([SM_UTIL], found, "ackgpu/platform")) == [
         "Deployment models/theirs (HPA models/theirs-hpa of stack ackgpu/team)",
         "Deployment models/on-another-metric (HPA models/on-another-metric-hpa of stack ackgpu/team)",
         "Deployment models/by-hand (HPA models/by-hand-hpa, not made by a stack)",
-        "Deployment models/as-the-older-api-has-it (HPA models/as-the-older-api-has-it-hpa, not made by a stack)",
+        "Deployment models/on-the-old-api (HPA models/on-the-old-api-hpa, not made by a stack)",
     ]
 
 
@@ -74,7 +74,7 @@ def guarded(
     guard.require_no_users("organization/ackgpu/platform", OUTPUTS if outputs is None else outputs)
 
 
-def test_a_platform_in_use_is_refused_with_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_a_platform_in_use_and_names_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandError) as refused:
         guarded(monkeypatch, [hpa("a", "ackgpu/team-a"), hpa("b", "ackgpu/team-b"), hpa("own", "ackgpu/platform")])
     heading, *users = str(refused.value).splitlines()
@@ -97,25 +97,25 @@ def test_refuses_when_users_of_the_platform_cannot_be_checked(
 
 
 @pytest.mark.parametrize("outputs", [{}, {"clusterId": "c1", "metrics": []}, {"platform": {"region": "cn-hangzhou"}}])
-def test_a_stack_without_a_platform_of_its_own_is_not_asked_for_users(
+def test_does_not_check_a_stack_without_its_own_platform(
     monkeypatch: pytest.MonkeyPatch, outputs: dict[str, Any]
 ) -> None:
     guarded(monkeypatch, UnreachableError("was asked"), outputs)
 
 
-def test_a_platform_that_nobody_else_uses_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allows_a_platform_without_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
     guarded(monkeypatch, [hpa("own", "ackgpu/platform"), cpu_hpa("other")])
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (automation.StackNotFoundError(automation.CommandResult("", "", 1)), "Stack gone does not exist"),
         (CommandError("in use"), "in use"),
     ],
 )
-def test_a_refusal_is_a_sentence_and_an_exit_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, told: str
+def test_a_refusal_prints_a_message_and_returns_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, message: str
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise error
@@ -123,21 +123,19 @@ def test_a_refusal_is_a_sentence_and_an_exit_code(
     monkeypatch.setattr("commands.pulumi_cli.shutil.which", lambda _: "/bin/pulumi")
     monkeypatch.setattr("commands.destroy_guard.automation.LocalWorkspace", lambda **_: mock.Mock(stack_outputs=refuse))
     assert run(["destroy", "--stack", "gone"]) == 1
-    said = capsys.readouterr().err
-    assert told in said
-    assert "Traceback" not in said
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert "Traceback" not in printed
 
 
-def test_without_an_engine_nothing_is_asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_a_missing_pulumi(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("commands.pulumi_cli.shutil.which", lambda _: None)
     assert run(["destroy", "--stack", "dev"]) == 1
     assert capsys.readouterr().err.startswith("pulumi is not on PATH")
 
 
 @pytest.mark.parametrize(("protect", "refused"), [(True, True), (False, False), (None, False)])
-def test_a_protected_cluster_is_told_with_the_setting_that_protects_it(protect: bool | None, refused: bool) -> None:
+def test_refuses_a_protected_cluster_and_names_the_setting(protect: bool | None, refused: bool) -> None:
     cluster = {
         "type": "alicloud:cs/managedKubernetes:ManagedKubernetes",
         **({} if protect is None else {"protect": protect}),

@@ -1,4 +1,4 @@
-"""Which part may import which: settings, then components; the rehearsal knows the program only by its values."""
+"""Allowed imports between packages."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ def imports(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("package", sorted(ALLOWED))
-def test_a_package_imports_only_what_is_below_it(package: str) -> None:
+def test_packages_import_only_lower_packages(package: str) -> None:
     files = list((CHECKOUT / package).rglob("*.py"))
     assert files
     for path in files:
         assert imports(path) & OURS <= ALLOWED[package], path.relative_to(CHECKOUT)
 
 
-@pytest.mark.parametrize("room", sorted(INSIDE_AUTOSCALING))
-def test_a_room_of_autoscaling_imports_only_the_rooms_below_it(room: str) -> None:
-    files = list((CHECKOUT / "autoscaling" / room).rglob("*.py"))
+@pytest.mark.parametrize("subpackage", sorted(INSIDE_AUTOSCALING))
+def test_subpackages_of_autoscaling_import_only_lower_subpackages(subpackage: str) -> None:
+    files = list((CHECKOUT / "autoscaling" / subpackage).rglob("*.py"))
     assert files
     for path in files:
         modules = {module.split(".")[1] for module in imported_modules(path) if module.startswith("autoscaling.")}
-        assert modules <= INSIDE_AUTOSCALING[room], path.relative_to(CHECKOUT)
+        assert modules <= INSIDE_AUTOSCALING[subpackage], path.relative_to(CHECKOUT)
 
 
-def test_a_component_gets_plain_values_and_knows_no_settings() -> None:
+def test_components_do_not_import_settings() -> None:
     for path in (CHECKOUT / "components").rglob("*.py"):
         found = {module for module in imported_modules(path) if module.startswith("autoscaling.settings")}
         assert not found, path.relative_to(CHECKOUT)
 
 
-def test_the_domain_and_the_client_of_the_cluster_do_not_know_pulumi() -> None:
-    """Of `live`, only the modules that speak to the engine do."""
+def test_autoscaling_and_the_cluster_client_do_not_import_pulumi() -> None:
+    """In `live`, only the modules that use the engine import it."""
     with_engine = {"adapter_changes.py", "api_endpoint.py", "existing_network.py", "preflight.py"}
     for package in ("autoscaling", "live"):
         for path in (CHECKOUT / package).rglob("*.py"):
