@@ -1,6 +1,7 @@
-"""The JSON Schema of a stack's file, from the settings' model, by which editors complete and check it.
+"""The JSON Schema of a stack's file, which lets editors complete and check it.
 
-It refuses nothing that the program takes; what holds between settings it can't say.
+It comes from the settings' model and accepts everything that the program accepts. It can't check one setting against
+another.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ _ENCRYPTED = {
 _REFERENCE = {"$ref": "#/$defs/Encrypted"}
 _CONSTRAINTS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _NOTES = ("title", "examples", "decimal_places", "max_digits")
-"""What says nothing to an editor."""
+"""Keys that editors do not use."""
 
 
 STACK_SCHEMA = CHECKOUT / "autoscaling" / "settings" / "stack.schema.json"
 
 
 def stack_schema_text() -> str:
-    """The schema as its file has it."""
+    """Return the text of the schema's file."""
     return json.dumps(stack_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def stack_schema() -> dict[str, Any]:
-    """The schema, in draft 7, which editors know best."""
+    """Return the schema in draft 7, which editors support best."""
     model = _converted(Settings.model_json_schema(schema_generator=_Generator))
     # The other credentials must be encrypted.
     model["$defs"]["PrometheusAuth"]["properties"]["accessKeyId"]["anyOf"].append(_REFERENCE)
@@ -54,7 +55,7 @@ def stack_schema() -> dict[str, Any]:
         "description": f"The stack's configuration. The settings of this program begin with {PROJECT}:.",
         "properties": {f"{PROJECT}:{key}": schema for key, schema in settings.items()},
         "patternProperties": {
-            # The engine takes a key without a namespace for the project's.
+            # The engine adds the project's namespace to a key without one.
             **{f"^{key}$": {"$ref": f"#/properties/config/properties/{PROJECT}:{key}"} for key in settings},
             rf"^(?!{PROJECT}:)[^:]+:[^:]+$": {},
         },
@@ -68,7 +69,7 @@ def stack_schema() -> dict[str, Any]:
         "properties": {
             "config": config,
             "environment": {"description": "Environments of Pulumi Cloud that add values to `config`."},
-            "secretsprovider": {"type": "string", "description": "Who holds the key to the secrets."},
+            "secretsprovider": {"type": "string", "description": "The provider that holds the key to the secrets."},
             "encryptedkey": {"type": "string", "description": "The key to the secrets; the engine writes it."},
             "encryptionsalt": {"type": "string", "description": "Salt of the passphrase; the engine writes it."},
         },
@@ -81,7 +82,7 @@ def stack_schema() -> dict[str, Any]:
 
 class _Generator(GenerateJsonSchema):
     def int_schema(self, schema: core_schema.IntSchema) -> dict[str, Any]:
-        # The engine may have put it in quotes.
+        # The engine may write it in quotes.
         return {**super().int_schema(schema), "type": ["integer", "string"], "pattern": "^[0-9]+$"}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> dict[str, Any]:
