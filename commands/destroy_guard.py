@@ -12,7 +12,7 @@ from commands import CHECKOUT
 from commands.account_query import current_kubeconfig
 from commands.command_line import CommandError
 from commands.pulumi_cli import PulumiError, error_messages
-from live.adapter_release import hpas_of_all
+from live.adapter_release import all_hpas
 from live.cluster_client import Object, UnreachableError, connected
 from live.other_owners import platform_users
 
@@ -77,7 +77,7 @@ def require_no_users(stack: str, outputs: Mapping[str, Any]) -> None:
 def _autoscalers(outputs: Mapping[str, Any]) -> Sequence[Object]:
     kubeconfig = current_kubeconfig(outputs["clusterId"], outputs["platform"])
     with connected(kubeconfig) as client:
-        found = hpas_of_all(client)
-    if client.hidden:
+        found = all_hpas(client)
+    if client.forbidden:
         raise UnreachableError("does not let the credential list HPAs")
     return found

@@ -77,7 +77,7 @@ def _client(outputs: StackOutputs) -> ClusterClient:
 
 
 def _steps(outputs: StackOutputs, client: ClusterClient, hey: str | None) -> Iterator[Step]:
-    from live.verify import LoadWalk, Step, check_stack
+    from live.verify import LoadTest, Step, check_stack
 
     passed = True
     for step in check_stack(outputs, client):
@@ -91,6 +91,6 @@ def _steps(outputs: StackOutputs, client: ClusterClient, hey: str | None) -> Ite
     for service in outputs.services:
         load = f"hey {' '.join(_LOAD)} {service.predict_url}"
         print(f"once {service.namespace}/{service.name} is idle: {load}")
-        walk = LoadWalk(service, client, [hey, *_LOAD, service.predict_url])
-        yield from walk.under_load()
-        yield walk.after_load()
+        load_test = LoadTest(service, client, [hey, *_LOAD, service.predict_url])
+        yield from load_test.under_load()
+        yield load_test.after_load()

@@ -89,7 +89,7 @@ class AckCluster(pulumi.ComponentResource):
         granted: pulumi.Output[str] = cluster.cluster_id.apply(lambda _: requested.apply(_granted))
         kubeconfig: pulumi.Output[str] = granted.apply(
             lambda content: cluster.endpoints.apply(
-                lambda endpoints: chosen.apply(lambda endpoint: endpoints.reached(content, endpoint))
+                lambda endpoints: chosen.apply(lambda endpoint: endpoints.apply_to(content, endpoint))
             )
         )
         self.kubeconfig = pulumi.Output.secret(kubeconfig.apply(args.preflight) if args.preflight else kubeconfig)

@@ -108,7 +108,7 @@ class ManagedCluster(pulumi.ComponentResource):
                 region=args.region, vswitch_ids=creation.vswitch_ids, pod_vswitch_ids=creation.pod_vswitch_ids
             )
             services = IPv4Network(creation.service_cidr)
-            passed = network.with_room_for(services, pulumi.InvokeOutputOptions(parent=self))
+            passed = network.check(services, pulumi.InvokeOutputOptions(parent=self))
             return _after(passed, network.vswitch_ids), _after(passed, network.pod_vswitch_ids)
         created = ClusterNetwork(
             name,

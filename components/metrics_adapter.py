@@ -15,7 +15,7 @@ from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.adapter_values import merged, own_values
 from live.adapter_changes import clear_leftover, rules_for_this_run
 from live.adapter_release import INSTALLATION_SECONDS
-from live.preflight import ClusterLook
+from live.preflight import SharedSnapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class MetricsAdapterArgs:
     prometheus_url: pulumi.Input[str] = field(repr=False)
     # access to the cluster, to keep live rules in use and to clean up after a killed run; None: skip both
     kubeconfig: pulumi.Output[str] | None = field(default=None, repr=False)
-    look: ClusterLook | None = field(default=None, repr=False)
+    snapshot: SharedSnapshot | None = field(default=None, repr=False)
 
 
 class MetricsAdapter(pulumi.ComponentResource):
@@ -70,9 +70,9 @@ class MetricsAdapter(pulumi.ComponentResource):
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
         self.rules, before = pulumi.Output.from_input(spec.rules), []
-        if args.kubeconfig is not None and args.look is not None:
+        if args.kubeconfig is not None and args.snapshot is not None:
             self.rules = rules_for_this_run(
-                args.look, args.kubeconfig, spec.rules, spec.chart_version, stack=spec.stack
+                args.snapshot, args.kubeconfig, spec.rules, spec.chart_version, stack=spec.stack
             )
             before = [clear_leftover(args.kubeconfig, stack=spec.stack)]
         self.release = kubernetes.helm.v3.Release(

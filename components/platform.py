@@ -12,7 +12,7 @@ from components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs, PoolSpec
 from components.metrics_adapter import MetricsAdapter, MetricsAdapterArgs, ReleaseSpec
 from components.prometheus import ArmsPrometheus, ArmsPrometheusArgs
 from components.warm_capacity import WarmCapacity, WarmCapacityArgs
-from live.preflight import ClusterLook
+from live.preflight import SharedSnapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class PlatformArgs:
     prometheus: Literal["instance", "addon", "existing"] = "instance"
     release: ReleaseSpec
     # shared with the preflight of `cluster`
-    look: ClusterLook
+    snapshot: SharedSnapshot
 
 
 class Platform(pulumi.ComponentResource):
@@ -53,7 +53,7 @@ class Platform(pulumi.ComponentResource):
             release=args.release,
             prometheus_url=prometheus.http_api_url,
             kubeconfig=self.cluster.kubeconfig,
-            look=args.look,
+            snapshot=args.snapshot,
         )
         self.adapter = MetricsAdapter("adapter", adapter_args, in_cluster)
         if args.warm_gpus:

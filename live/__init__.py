@@ -1,1 +1,1 @@
-"""Look at a live account or cluster, before a run and after it."""
+"""Read the live account and cluster, before and after a run."""

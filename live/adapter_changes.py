@@ -1,4 +1,4 @@
-"""What a run changes of the adapter's release: warnings at preview, rules to keep, leftovers to delete."""
+"""Changes of a run to the adapter's release: warnings at preview, rules to keep, leftovers to delete."""
 
 from __future__ import annotations
 
@@ -12,37 +12,42 @@ from autoscaling.metrics.adapter_rules import Rule
 from live.adapter_release import INSTALLATION_SECONDS, drop_pending_update, stack_of_release, uninstall
 from live.cluster_client import UnreachableError
 from live.helm_release import HelmRelease, HelmReleaseError
-from live.kept_rules import rules_to_keep, with_kept
-from live.preflight import ClusterLook
+from live.kept_rules import insert_kept, rules_to_keep
+from live.preflight import SharedSnapshot
 
 BeforeChange = Callable[[pulumi.ResourceHookArgs], Awaitable[None] | None]
 
 
 def rules_for_this_run(
-    look: ClusterLook, kubeconfig: pulumi.Output[str], rules: Sequence[Rule], chart_version: str | None, *, stack: str
+    snapshot: SharedSnapshot,
+    kubeconfig: pulumi.Output[str],
+    rules: Sequence[Rule],
+    chart_version: str | None,
+    *,
+    stack: str,
 ) -> pulumi.Output[list[Rule]]:
-    """Return the stack's rules and those rules of the live release that an HPA still reads.
+    """Return the stack's rules, and the live release's rules that an HPA still reads.
 
-    Warns where the run replaces the release.
+    Warn if the run replaces the release.
 
     Args:
-        look: at the cluster.
-        kubeconfig: of a cluster that has passed the preflight; a secret.
-        rules: of the settings.
-        chart_version: of the chart to install; None: unknown.
-        stack: the name that the stack writes on its release, such as `ackgpu/dev`.
+        snapshot: the shared snapshot of the cluster.
+        kubeconfig: kubeconfig of a cluster that has passed preflight; a secret.
+        rules: rules from the settings.
+        chart_version: version of the chart to install, or None if unknown.
+        stack: name of the stack on its release, such as `ackgpu/dev`.
     """
 
     async def find(content: str) -> list[Rule]:
         try:
-            live = (await look.at(content)).adapter
-        # The preflight has warned.
+            live = (await snapshot.get(content)).adapter
+        # The preflight has already warned.
         except UnreachableError:
             return list(rules)
         if live.error:
             pulumi.log.warn(f"Could not read the adapter's live release: {live.error}.")
             return list(rules)
-        for path in live.hidden:
+        for path in live.forbidden:
             pulumi.log.warn(
                 f"Could not check which rules of the adapter are still in use: the credential may not list {path}."
             )
@@ -51,47 +56,47 @@ def rules_for_this_run(
         kept = rules_to_keep(live.rules, live.hpas, rules)
         for rule in kept:
             pulumi.log.info(
-                f"The adapter keeps its rule of {rule.metric} although the settings no longer have it: an HPA reads it "
-                f"({', '.join(rule.readers)}). `pulumi up` removes the rule once no HPA reads it."
+                f"The adapter keeps its rule for {rule.metric}, which the settings no longer have: an HPA still reads "
+                f"it ({', '.join(rule.readers)}). `pulumi up` removes the rule once no HPA reads it."
             )
-        return with_kept(rules, live.rules, kept)
+        return insert_kept(rules, live.rules, kept)
 
     return pulumi.Output.unsecret(kubeconfig.apply(find))
 
 
 def changes(release: HelmRelease | None, chart_version: str | None, stack: str) -> Iterator[str]:
-    """Yield a warning where the run replaces this stack's release, or a killed run left it unfinished."""
+    """Yield a warning if the run replaces this stack's release, or if a killed run left it unfinished."""
     if release is None or stack_of_release(release) != stack:
         return
     if release.status.startswith(("pending-", "uninstalling")):
         yield (
-            f"The adapter's release is {release.status} since {release.changed:%Y-%m-%d %H:%M} UTC: a run was killed, "
-            "or still runs elsewhere. The next `up` that changes the release cleans up after it, at the latest "
-            f"{INSTALLATION_SECONDS} s after it began. If nothing else changes, run `{REPLACE_ADAPTER}`."
+            f"The adapter's release has been {release.status} since {release.changed:%Y-%m-%d %H:%M} UTC: a run was "
+            "killed, or is still running elsewhere. The next `up` that changes the release waits until it is "
+            f"{INSTALLATION_SECONDS} s old, and cleans up after it. If nothing else changes, run `{REPLACE_ADAPTER}`."
         )
     if chart_version and release.version != chart_version:
         yield (
-            f"The adapter's chart changes from {release.version} to {chart_version}. As its vendor asks, the release "
-            "is uninstalled and then installed. Meanwhile there are no GPU metrics: HPAs that use them pause and "
-            "replicas stay as they are."
+            f"The adapter's chart changes from {release.version} to {chart_version}. `up` uninstalls the release "
+            "and installs it again, as the vendor requires. GPU metrics are unavailable meanwhile: HPAs that use them "
+            "pause, and replicas stay as they are."
         )
 
 
 def clear_leftover(kubeconfig: pulumi.Output[str], *, stack: str) -> BeforeChange:
-    """Return a hook that deletes what a killed run left of this stack's release, before it is installed or updated.
+    """Return a hook that cleans up after a killed run, before this stack's release is installed or updated.
 
-    Helm would refuse the name of an installation that Pulumi's state does not have, and any change after an update
-    that has not ended. The hook keeps a release that somebody else installed, and Helm refuses.
+    Helm refuses to install under a name in use, and to change a release whose update has not ended. The hook keeps a
+    release that another owner installed; Helm then fails.
     """
 
     async def clear(change: pulumi.ResourceHookArgs) -> None:
         content = await kubeconfig.future()
-        assert content is not None, "known before anything is made in the cluster"
+        assert content is not None, "known before the cluster is changed"
         remove = drop_pending_update if change.old_inputs else uninstall
         try:
             if await asyncio.to_thread(remove, content, stack):
                 pulumi.log.info("Removed the leftovers of an interrupted install of the adapter.")
-        # Helm itself reports what is in its way.
+        # Helm fails next, and reports the reason.
         except (UnreachableError, HelmReleaseError) as error:
             subject = "the cluster " if isinstance(error, UnreachableError) else ""
             pulumi.log.warn(f"Could not check for leftovers of an interrupted install: {subject}{error}.")

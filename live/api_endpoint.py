@@ -14,16 +14,16 @@ _OTHER = {"internet": "intranet", "intranet": "internet"}
 
 @dataclass(frozen=True)
 class ApiEndpoints:
-    """Addresses of a cluster, such as `https://192.0.2.1:6443`; empty: it has none of the kind, or ACK does not say."""
+    """Addresses such as `https://192.0.2.1:6443`; empty if the cluster has none or ACK does not report it."""
 
     internet: str = ""
     intranet: str = ""
 
-    def reached(self, kubeconfig: str, endpoint: str) -> str:
-        """Return the kubeconfig with the server of an endpoint; unchanged where it has that server, or no server.
+    def apply_to(self, kubeconfig: str, endpoint: str) -> str:
+        """Set the server of a kubeconfig to an endpoint. Leave a kubeconfig without a server unchanged.
 
         Args:
-            kubeconfig: content; a secret.
+            kubeconfig: content of the file; a secret.
             endpoint: `internet` or `intranet`.
 
         Raises:
@@ -31,11 +31,11 @@ class ApiEndpoints:
         """
         server = getattr(self, endpoint)
         if not server and endpoint == "internet" and not self.intranet:
-            # ACK does not say the addresses of other kinds of cluster; their kubeconfig has the public address.
+            # For other kinds of cluster, ACK reports no addresses and their kubeconfig has the public address.
             return kubeconfig
         if not server:
             raise pulumi.RunError(
-                f"cluster.apiEndpoint is {endpoint}, and the cluster's API server has no such address: set it to "
+                f"cluster.apiEndpoint is {endpoint}, but the cluster's API server has no {endpoint} address. Set it to "
                 f"{_OTHER[endpoint]}, or add the address in the ACK console."
             )
         content = _content(kubeconfig)
@@ -47,7 +47,7 @@ class ApiEndpoints:
 
 
 def server_of(kubeconfig: str) -> str:
-    """Return the server of a kubeconfig; empty where it has none, which its users report."""
+    """Return the server of a kubeconfig, or an empty string."""
     content = _content(kubeconfig)
     return str(content["clusters"][0]["cluster"]["server"]) if content else ""
 
@@ -55,8 +55,8 @@ def server_of(kubeconfig: str) -> str:
 def _content(kubeconfig: str) -> Mapping[str, Any] | None:
     try:
         content: Mapping[str, Any] = yaml.safe_load(kubeconfig)
-        whole = content["clusters"] and all(entry["cluster"]["server"] for entry in content["clusters"])
+        complete = content["clusters"] and all(entry["cluster"]["server"] for entry in content["clusters"])
     # A kubeconfig may have any shape.
     except (yaml.YAMLError, RecursionError, TypeError, KeyError, AttributeError):
         return None
-    return content if whole else None
+    return content if complete else None

@@ -1,4 +1,4 @@
-"""The client of a cluster's API server, with the start-up time of urllib3 alone."""
+"""A client for a cluster's API server. It imports only urllib3, which loads fast."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Answer", "ClusterClient", "Object", "UnreachableError", "Unsupported
 Answer = urllib3.BaseHTTPResponse
 
 Object = Mapping[str, Any]
-"""A Kubernetes object as the API server answers it."""
+"""A Kubernetes object as the API server returns it."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json"}
 
-_NOT_AN_OBJECT = "gives an answer that is not a list of Kubernetes objects"
+_NOT_AN_OBJECT = "returns an answer that is not a list of Kubernetes objects"
 
 
 class ClusterClient:
-    """Sends requests to a cluster, from several threads too.
+    """A thread-safe client for a cluster.
 
-    Each method raises `UnreachableError` where the cluster does not answer or refuses the credential.
+    Each method raises `UnreachableError` if the cluster does not answer or refuses the credential.
     """
 
     def __init__(self, access: Access) -> None:
@@ -35,7 +35,7 @@ class ClusterClient:
         self._forbidden: set[str] = set()
 
     @property
-    def hidden(self) -> list[str]:
+    def forbidden(self) -> list[str]:
         """Paths that the credential may not list."""
         return sorted(self._forbidden)
 
@@ -45,36 +45,36 @@ class ClusterClient:
     def __exit__(self, *_: object) -> None:
         self._access.pool.clear()
 
-    def listed(self, path: str) -> list[Object]:
-        """List the objects under a path; none where the cluster does not serve or hides the kind."""
+    def list_objects(self, path: str) -> list[Object]:
+        """List the objects under a path. The list is empty if the kind is not served, or is forbidden."""
         answer = self.read(path)
         items: list[Object] = (answer or {}).get("items") or []
         return items
 
     def read(self, path: str) -> Object | None:
-        """Read what is under a path; None where there is nothing, or the cluster hides it."""
+        """Read the object under a path; None if it does not exist or is forbidden."""
         return self._object("GET", path)
 
     def delete(self, path: str) -> None:
-        """Delete an object if it exists; objects that it owns are deleted in the background."""
+        """Delete an object if it exists. Kubernetes deletes its dependents in the background."""
         self._object("DELETE", path)
 
-    def would_create(self, path: str, wanted: Object) -> Object | None:
-        """Return an object as it would be stored, with the API server's defaults; nothing is stored."""
+    def dry_run_create(self, path: str, wanted: Object) -> Object | None:
+        """Return an object as the API server would store it, with its defaults. Nothing is stored."""
         return self._object("POST", f"{path}?dryRun=All", wanted)
 
-    def answer(self, method: str, path: str, content: Object | None = None) -> Answer:
-        """Send a request and return any answer but a refused credential."""
-        answer = self._sent(method, path, content)
+    def request(self, method: str, path: str, content: Object | None = None) -> Answer:
+        """Send a request and return the answer, whatever its status but 401."""
+        answer = self._send(method, path, content)
         if answer.status == 401 and self._access.renew:
             self._headers = self._access.renew()
-            answer = self._sent(method, path, content)
+            answer = self._send(method, path, content)
         if answer.status == 401:
             raise UnreachableError("refuses the credential (401): get a new kubeconfig")
         return answer
 
     def _object(self, method: str, path: str, content: Object | None = None) -> Object | None:
-        answer = self.answer(method, path, content)
+        answer = self.request(method, path, content)
         if answer.status == 403:
             self._forbidden.add(path)
         if answer.status in (403, 404):
@@ -86,7 +86,7 @@ class ClusterClient:
         except ValueError:
             raise UnreachableError(_NOT_AN_OBJECT) from None
 
-    def _sent(self, method: str, path: str, content: Object | None) -> Answer:
+    def _send(self, method: str, path: str, content: Object | None) -> Answer:
         body = None if content is None else json.dumps(content)
         headers = {**_HEADERS, **self._headers}
         try:
@@ -100,7 +100,7 @@ def connected(kubeconfig: str, server: str | None = None) -> ClusterClient:
 
     Args:
         kubeconfig: content, not path; a secret.
-        server: replaces the kubeconfig's own.
+        server: overrides the server in the kubeconfig.
 
     Raises:
         UnreachableError: the kubeconfig can't be used.
@@ -113,7 +113,7 @@ def object_in(answer: Answer) -> Object:
     """Return the JSON object in an answer's body.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the body is not a JSON object.
     """
     content = answer.json()
     if not isinstance(content, dict):
@@ -124,6 +124,6 @@ def object_in(answer: Answer) -> Object:
 def _reason(error: Exception) -> str:
     if isinstance(error, urllib3.exceptions.ProxyError):
         return f"proxy: {_reason(error.original_error)}"
-    # Other errors may quote a header, and so the credential.
+    # Other errors may quote a header that has the credential.
     known = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.SSLError, OSError)
     return str(error).rpartition("): ")[2] if isinstance(error, known) else type(error).__name__

@@ -1,7 +1,7 @@
 """Helm's record of a release: the Secret `sh.helm.release.v1.<name>.v<revision>` in the release's namespace.
 
-https://helm.sh/docs/topics/advanced/#storage-backends; the record is JSON, gzipped and in base64, and a Secret's data
-is in base64 once more.
+https://helm.sh/docs/topics/advanced/#storage-backends; the record is gzipped JSON in base64, and a Secret's data is
+in base64 again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class HelmReleaseError(Exception):
-    """A Secret is not a record of a release. The message has nothing of its content."""
+    """A Secret is not a record of a release. The message quotes none of its content."""
 
 
 @dataclass(frozen=True)
@@ -28,29 +28,29 @@ class HelmRelease:
     namespace: str
     chart: str
     version: str
-    """The chart's."""
+    """Chart version."""
     status: str
     """Such as `deployed`, `failed`, `pending-upgrade` or `superseded`."""
     revision: int
-    """1 for the installation."""
+    """1 is the installation."""
     values: Mapping[str, Any] = field(repr=False)
-    """The user's values beside the chart's defaults. They may hold secrets, such as the Prometheus address."""
+    """User-supplied values, without the chart's defaults. They may hold secrets, such as the Prometheus address."""
     changed: datetime
-    """When Helm began this revision."""
+    """When Helm started this revision."""
     manifest: str = field(repr=False)
-    """The release's objects, as YAML documents in the order of their creation."""
+    """The release's objects as YAML documents, in order of creation."""
 
 
 def secret_selector(name: str) -> str:
-    """Return the label selector of a release's Secrets, one for each revision that Helm keeps."""
+    """Return the label selector of a release's Secrets. Helm keeps a Secret for each revision."""
     return f"owner=helm,name={name}"
 
 
 def decode(secret: Mapping[str, Any]) -> HelmRelease:
-    """Return the release in a Secret, `data.release`, as the API server answers it.
+    """Decode the release in a Secret's `data.release`.
 
     Raises:
-        HelmReleaseError: it does not have such data, or the data has another form.
+        HelmReleaseError: the data is missing or has another format.
     """
     try:
         record = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
@@ -67,11 +67,11 @@ def decode(secret: Mapping[str, Any]) -> HelmRelease:
         )
     # A Secret may hold anything, and the error's text may quote it.
     except Exception:
-        raise HelmReleaseError("a Secret of Helm can't be read as a record of a release") from None
+        raise HelmReleaseError("a Helm Secret is not a readable release record") from None
 
 
 def latest(secrets: Iterable[Mapping[str, Any]]) -> HelmRelease | None:
-    """Return the newest revision among a release's Secrets, whatever its status; None where there are none.
+    """Return the newest revision among a release's Secrets in any status; None without Secrets.
 
     Raises:
         HelmReleaseError: as `decode`.

@@ -1,4 +1,4 @@
-"""The way into a cluster: the server, the certificates and the credential that a kubeconfig gives."""
+"""Read the server, certificates and credential from a kubeconfig."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import urllib3
 import yaml
 
 CONNECTIONS = 8
-"""Requests to a cluster that may run side by side."""
+"""Maximum number of parallel requests to a cluster."""
 
 Section = Mapping[str, Any]
 
@@ -31,38 +31,38 @@ _SUPPORTED = {
     "cluster": {"server", "certificate-authority-data", "disable-compression", "extensions"},
     "user": {"client-certificate-data", "client-key-data", "token", "exec", "extensions"},
 }
-"""Keys by section: what ACK's kubeconfigs have, and credential plugins."""
+"""Supported keys by section: keys of ACK's kubeconfigs, and credential plugins."""
 
 _PLUGIN_SECONDS = 60
 
 
 class UnreachableError(Exception):
-    """The cluster can't be asked. The message continues "the cluster ..." and holds no secret."""
+    """The cluster can't be reached. The message continues "the cluster ..." and holds no secret."""
 
 
 class UnsupportedError(UnreachableError):
-    """The Kubernetes provider supports something in the kubeconfig or the environment that this client does not."""
+    """The Kubernetes provider may support this kubeconfig or proxy; this client does not."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a connection needs."""
+    """Parameters of a connection."""
 
     server: str
     """Such as `https://192.0.2.1:6443`."""
     pool: urllib3.PoolManager = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
-    """They carry the credential, a secret."""
+    """With the credential, a secret."""
     renew: Callable[[], Mapping[str, str]] | None = field(repr=False)
-    """Runs the credential plugin again and returns new headers; None: there is no plugin."""
+    """Runs the credential plugin again and returns new headers; None without a plugin."""
 
 
 def read_kubeconfig() -> str:
-    """Read the file that `KUBECONFIG` names.
+    """Read the file in `KUBECONFIG`, or the default file.
 
     Raises:
-        UnreachableError: there is no such file, or it can't be read.
-        UnsupportedError: there are several.
+        UnreachableError: the file does not exist or can't be read.
+        UnsupportedError: `KUBECONFIG` lists several files.
     """
     names = (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     files = [path for path in (Path(name).expanduser() for name in names) if path.is_file()]
@@ -73,15 +73,15 @@ def read_kubeconfig() -> str:
     try:
         return files[0].read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UnreachableError(f"has a kubeconfig that can't be read, {files[0].name}") from None
+        raise UnreachableError(f"has a kubeconfig that can't be read ({files[0].name})") from None
 
 
 def access_of(kubeconfig: str, server: str | None = None) -> Access:
     """Read a kubeconfig.
 
     Args:
-        kubeconfig: content, not path; a secret. A client key is in a private temporary folder for a moment.
-        server: replaces the kubeconfig's own.
+        kubeconfig: content, not path; a secret. A client key is briefly in a private temporary folder.
+        server: overrides the server in the kubeconfig.
 
     Raises:
         UnreachableError: the kubeconfig can't be used.
@@ -109,11 +109,11 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
 
 
 def _current(content: Section) -> tuple[Section, Section]:
-    def named(kind: str, name: str) -> Any:
+    def find(kind: str, name: str) -> Any:
         return next(entry[kind] for entry in content[f"{kind}s"] if entry["name"] == name) or {}
 
-    context = named("context", content["current-context"])
-    sections = {kind: named(kind, context[kind]) for kind in ("cluster", "user")}
+    context = find("context", content["current-context"])
+    sections = {kind: find(kind, context[kind]) for kind in ("cluster", "user")}
     for kind, section in sections.items():
         for key in section:
             if section[key] and key not in _SUPPORTED[kind]:
@@ -125,14 +125,14 @@ def _authorization(user: Section, status: Section) -> dict[str, str]:
     token = status.get("token") or user.get("token")
     if not token:
         return {}
-    # Other clients reject such a token too, with a message that quotes it.
+    # HTTP clients would reject such a token with a message that quotes it.
     if not isinstance(token, str) or not re.fullmatch("[!-~]+", token):
         raise UnreachableError("has a kubeconfig whose token has a line break or another character that can't be sent")
     return {"Authorization": f"Bearer {token}"}
 
 
 def _plugin_status(user: Section) -> Section:
-    """Run the credential plugin of a user that has one.
+    """Run the user's credential plugin, if any, and return its status.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
     """
@@ -140,11 +140,11 @@ def _plugin_status(user: Section) -> Section:
     if not plugin:
         return {}
     request = {"kind": "ExecCredential", "apiVersion": plugin["apiVersion"], "spec": {"interactive": False}}
-    given = {variable["name"]: variable["value"] for variable in plugin.get("env") or ()}
+    variables = {variable["name"]: variable["value"] for variable in plugin.get("env") or ()}
     try:
         result = subprocess.run(
             [plugin["command"], *(plugin.get("args") or ())],
-            env={**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(request)},
+            env={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(request)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PLUGIN_SECONDS,
@@ -158,24 +158,24 @@ def _plugin_status(user: Section) -> Section:
 
 
 def _tls(cluster: Section, user: Section, status: Section) -> ssl.SSLContext:
-    # Python's default context refuses, from 3.13 on, authorities that older clusters made.
+    # Since Python 3.13, the default context refuses certificate authorities of older clusters.
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if cluster.get("certificate-authority-data"):
         tls.load_verify_locations(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     else:
         tls.load_default_certs()
-    pair = _pair(user, status)
-    if pair:
+    certificate = _client_certificate(user, status)
+    if certificate:
         with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
-            file = Path(folder) / "pair.pem"
+            file = Path(folder) / "client.pem"
             file.touch(mode=0o600)
-            file.write_bytes(pair)
+            file.write_bytes(certificate)
             tls.load_cert_chain(file)
     return tls
 
 
-def _pair(user: Section, status: Section) -> bytes:
-    """Return the client's certificate and its key, as PEM; empty where there are none."""
+def _client_certificate(user: Section, status: Section) -> bytes:
+    """Return the client certificate and its key as PEM, or nothing."""
     if status.get("clientCertificateData"):
         return f"{status['clientCertificateData']}\n{status['clientKeyData']}".encode()
     if user.get("client-certificate-data"):
@@ -199,7 +199,7 @@ def _proxy(server: urllib3.util.Url) -> str | None:
 
 
 def _bypassed(server: urllib3.util.Url) -> bool:
-    """Whether NO_PROXY has the server, by name or, as for the Kubernetes provider, by network."""
+    """Return whether NO_PROXY lists the server by name or, as for the Kubernetes provider, by network."""
     host = str(server.host).strip("[]")
     if proxy_bypass(server.netloc or host):
         return True

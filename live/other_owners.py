@@ -1,4 +1,4 @@
-"""Find metrics adapters and autoscalers of other owners that conflict with the stack's."""
+"""Find metrics adapters and autoscalers of other owners that conflict with the stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRICS_GROUPS = ("custom.metrics.k8s.io", "external.metrics.k8s.io")
 """API groups that the vendor's chart registers. An HPA reads the first, in the version that the cluster prefers."""
 
 STACK_ANNOTATION = "ackgpu/stack"
-"""On each HPA the stack that made it, so that the stack still knows an HPA that was renamed in its settings."""
+"""The stack that created an HPA. A stack finds its HPA by it even after a rename in the settings."""
 
 _HPA = "HorizontalPodAutoscaler"
 _HELM_RELEASE, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
@@ -30,7 +30,7 @@ class Scaler:
     """`<group>/<version>`."""
     plural: str
     hint: str = ""
-    """What the user can do instead."""
+    """Alternative to deleting it."""
 
 
 SCALERS = (
@@ -43,12 +43,12 @@ SCALERS = (
         hint=", or let it point at the HPA",
     ),
 )
-"""Kubernetes' own, in the version that each cluster serves, and KEDA's and ACK's, which a cluster may lack."""
+"""Kubernetes' HPA, in a version that every cluster serves; KEDA's and ACK's kinds, which a cluster may lack."""
 
 
 @dataclass(frozen=True)
 class _Autoscaler:
-    """What counts of an autoscaler in the cluster."""
+    """The relevant parts of an autoscaler in the cluster."""
 
     scaler: Scaler
     namespace: str
@@ -56,17 +56,17 @@ class _Autoscaler:
     target: tuple[str, str]
     """Kind and name."""
     stack: str | None
-    """The stack that made an HPA; None: no stack did."""
+    """The stack that created an HPA, if any."""
     uid: str
     owners: set[str | None]
-    """Their uids."""
+    """UIDs of its owners."""
 
 
 FoundScalers = Mapping[Scaler, Iterable[Object]]
 
 
 def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
-    """Yield a sentence on each other owner of a metrics API.
+    """Yield an error for each other owner of a metrics API.
 
     Args:
         registrations: the cluster's APIServices.
@@ -75,7 +75,7 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
     for registration in registrations:
         owner, annotations = owner_of(registration), _annotations(registration)
         release = annotations.get(_HELM_RELEASE)
-        # Not every way of installing leaves Helm's annotation.
+        # Not every installation method sets Helm's annotation.
         ours = owner == ADAPTER_SERVICE and release in (None, ADAPTER_NAME)
         if registration["spec"].get("group") in METRICS_GROUPS and not ours:
             by_owner[owner, release, annotations.get(_HELM_NAMESPACE)].append(registration["metadata"]["name"])
@@ -84,26 +84,26 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
         installed = f" (Helm release {release})" if release else ""
         uninstall = f": `helm uninstall {release} -n {namespace}`" if release and namespace else ""
         yield (
-            f"{' and '.join(names)} {'belong' if len(names) > 1 else 'belongs'} to {owner}{installed}, and the adapter "
-            f"of this stack, {adapter}, serves the same API. A cluster can have one adapter for each API. Uninstall "
-            f"the other adapter{uninstall}; `kubectl delete apiservice {' '.join(names)}` deletes what is left of it."
+            f"{' and '.join(names)} {'belong' if len(names) > 1 else 'belongs'} to {owner}{installed}, but the adapter "
+            f"of this stack, {adapter}, serves the same API. Each API can have only a single adapter. Uninstall the "
+            f"other adapter{uninstall}. If a registration remains, run `kubectl delete apiservice {' '.join(names)}`."
         )
 
 
 def adapter_of_unknown_origin(registrations: Iterable[Object], found: FoundScalers, stack: str) -> Iterator[str]:
-    """Yield a warning where the cluster has an adapter that the stack may not have installed.
+    """Yield a warning if another owner may have installed the cluster's adapter.
 
-    Not every release carries the name of its stack. The stack's HPAs, which are made after the adapter, do.
+    Not every release carries its stack's name. HPAs do, and they are created after the adapter.
 
     Args:
         registrations: the cluster's APIServices.
-        found: the objects of each kind in the stack's namespaces.
-        stack: the name that the stack writes on its HPAs.
+        found: autoscalers in the stack's namespaces, by kind.
+        stack: name of the stack on its HPAs.
     """
     registered = [entry["metadata"]["name"] for entry in registrations if owner_of(entry) == ADAPTER_SERVICE]
     if registered and not any(autoscaler.stack == stack for autoscaler in _autoscalers(found)):
         yield (
-            f"{ADAPTER_SERVICE} already serves {' and '.join(registered)}, and this stack has no HPA yet. Unless an "
+            f"{ADAPTER_SERVICE} already serves {' and '.join(registered)}, but this stack has no HPA yet. Unless an "
             f"earlier `up` of this stack installed that adapter, `up` will fail: the release name {ADAPTER_NAME} is "
             f"taken. `./ackgpu adopt` adopts the release as it is. `helm uninstall {ADAPTER_NAME} "
             f"-n {ADAPTER_NAMESPACE}` removes it; HPAs that use it pause until `up` finishes."
@@ -111,97 +111,98 @@ def adapter_of_unknown_origin(registrations: Iterable[Object], found: FoundScale
 
 
 def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: str) -> Iterator[str]:
-    """Yield a sentence on each other autoscaler of a Deployment of the stack.
+    """Yield an error for each other autoscaler of the stack's Deployments.
 
     Args:
         services: of the stack.
-        found: the objects of each kind in their namespaces.
-        stack: the name that the stack writes on its HPAs.
+        found: autoscalers in the services' namespaces, by kind.
+        stack: name of the stack on its HPAs.
     """
-    by_target = {(ours.namespace, "Deployment", ours.object_name): ours for ours in services}
-    by_autoscaler = {(ours.namespace, _HPA, ours.autoscaler_name): ours for ours in services}
+    by_target = {(service.namespace, "Deployment", service.object_name): service for service in services}
+    by_autoscaler = {(service.namespace, _HPA, service.autoscaler_name): service for service in services}
     autoscalers = _autoscalers(found)
-    makers = {autoscaler.uid for autoscaler in autoscalers if autoscaler.scaler.kind != _HPA}
+    other_uids = {autoscaler.uid for autoscaler in autoscalers if autoscaler.scaler.kind != _HPA}
     for autoscaler in autoscalers:
-        scaler, namespace, name, maker = autoscaler.scaler, autoscaler.namespace, autoscaler.name, autoscaler.stack
+        scaler, namespace, name, owner = autoscaler.scaler, autoscaler.namespace, autoscaler.name, autoscaler.stack
         kind, target = autoscaler.target
         rival = by_target.get((namespace, kind, target))
-        if maker == stack:
+        if owner == stack:
             if rival and (rival.adopted or rival.retain_on_delete) and rival.autoscaler_name != name:
                 yield (
                     f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With adopted or "
-                    f"retainOnDelete it would stay beside HPA {namespace}/{rival.autoscaler_name}, and with two HPAs "
-                    f"neither scales. Keep its name, or run `kubectl delete hpa {name} -n {namespace}` first."
+                    f"retainOnDelete, `up` keeps it beside HPA {namespace}/{rival.autoscaler_name}, and with two HPAs "
+                    f"neither scales. Keep the old name, or run `kubectl delete hpa {name} -n {namespace}` first."
                 )
             continue
-        # A ScaledObject makes an HPA, and recreates it when it is deleted.
-        if makers & autoscaler.owners:
+        # A ScaledObject owns an HPA, and recreates it.
+        if other_uids & autoscaler.owners:
             continue
         namesake = by_autoscaler.get((namespace, scaler.kind, name))
-        # Made by hand as in the guide: `up` adopts it.
-        if namesake and namesake is rival and maker is None:
+        # Created by hand as in the guide: `up` adopts it.
+        if namesake and namesake is rival and owner is None:
             continue
-        of = f" of stack {maker}" if maker else ""
-        scales = f"{scaler.kind} {namespace}/{name}{of} scales {kind} {namespace}/{target}"
+        of_stack = f" of stack {owner}" if owner else ""
+        scales = f"{scaler.kind} {namespace}/{name}{of_stack} scales {kind} {namespace}/{target}"
         delete = f"`kubectl delete {scaler.plural} {name} -n {namespace}`"
         if namesake:
             keep = (
-                f" If {maker} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
+                f" If {owner} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
                 f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`."
             )
             yield (
-                f"{scales}, and the HPA of this stack for Deployment {namespace}/{namesake.object_name} has the "
-                f"same name. Delete the other HPA ({delete}), or give the service another autoscaler.name."
-                f"{keep if maker else ''}"
+                f"{scales}, but the HPA of this stack for Deployment {namespace}/{namesake.object_name} has the "
+                f"same name. Delete the other HPA ({delete}), or set another autoscaler.name for the service."
+                f"{keep if owner else ''}"
             )
         elif rival:
             yield (
                 f"{scales}, and so does HPA {namespace}/{rival.autoscaler_name} of this stack. A Deployment can have "
-                f"one autoscaler. Delete the other ({delete}){scaler.hint}, or remove the service from services."
+                f"only a single autoscaler. Delete the other ({delete}){scaler.hint}, or remove the service from "
+                "services."
             )
 
 
 def unknown_former_names(services: Sequence[Service], found: FoundScalers, stack: str) -> Iterator[str]:
-    """Yield a warning on each renamed service whose former name the stack does not have.
+    """Yield a warning for each renamed service whose former name is unknown to the stack.
 
     Args:
         services: of the stack.
-        found: the objects of each kind in their namespaces.
-        stack: the name that the stack writes on its HPAs.
+        found: autoscalers in the services' namespaces, by kind.
+        stack: name of the stack on its HPAs.
     """
     own = [autoscaler for autoscaler in _autoscalers(found) if autoscaler.stack == stack]
-    have = {(autoscaler.namespace, autoscaler.target[1]) for autoscaler in own}
+    known = {(autoscaler.namespace, autoscaler.target[1]) for autoscaler in own}
     for service in services:
-        # A stack without any HPA makes all of them.
-        if service.formerly and own and (service.namespace, service.formerly) not in have:
+        # A stack without any HPA creates all services.
+        if service.formerly and own and (service.namespace, service.formerly) not in known:
             yield (
-                f"formerly of service {service.name} is {service.formerly!r}, which this stack does not have in "
-                f"namespace {service.namespace}. The service is created, and a service missing in the settings is "
-                "deleted. Check the former name."
+                f"formerly of service {service.name} is {service.formerly!r}, but this stack has no such service in "
+                f"namespace {service.namespace}. `up` creates {service.name}, and deletes services that are missing in "
+                "the settings. Check the former name."
             )
 
 
 def platform_users(metrics: Collection[str], hpas: Iterable[Object], stack: str) -> Iterator[str]:
-    """Yield each HPA of another owner that needs a platform, with what it scales.
+    """Yield each HPA of another owner that needs a platform, and its target.
 
-    An HPA of another stack counts whatever it reads, since its pods run on the platform's nodes.
+    Include every HPA of another stack, because its pods run on the platform's nodes.
 
     Args:
-        metrics: names under which the platform's adapter exposes metrics for pods.
-        hpas: of all namespaces, in any version of the API that has their metrics.
-        stack: the name that the platform's own stack writes on its HPAs.
+        metrics: names of the pod metrics that the platform's adapter exposes.
+        hpas: HPAs of all namespaces, in any API version that has metrics.
+        stack: name of the platform's own stack on its HPAs.
     """
     for hpa in hpas:
         found = _autoscaler(SCALERS[0], hpa)
         if found.stack == stack or (found.stack is None and set(metrics_read(hpa)).isdisjoint(metrics)):
             continue
         kind, target = found.target
-        made_by = f" of stack {found.stack}" if found.stack else ", not made by a stack"
-        yield f"{kind} {found.namespace}/{target} (HPA {found.namespace}/{found.name}{made_by})"
+        creator = f" of stack {found.stack}" if found.stack else ", not created by a stack"
+        yield f"{kind} {found.namespace}/{target} (HPA {found.namespace}/{found.name}{creator})"
 
 
 def owner_of(registration: Object) -> str:
-    """Return `<namespace>/<name>` of the Service behind an aggregated API."""
+    """Return the Service that serves an aggregated API, as `<namespace>/<name>`."""
     service = registration["spec"].get("service")
     return f"{service['namespace']}/{service['name']}" if service else "the API server itself"
 

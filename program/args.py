@@ -22,15 +22,15 @@ from components.inference_service import InferenceServiceArgs
 from components.managed_cluster import NewCluster
 from components.metrics_adapter import ReleaseSpec
 from components.platform import PlatformArgs
-from live.preflight import ClusterLook, Preflight, no_other_owners
+from live.preflight import Preflight, SharedSnapshot, no_other_owners
 from program.chart import chart_version
 
 
 def platform_args(settings: Settings, stack: str) -> PlatformArgs:
     """The platform of a stack that has its own."""
-    look = ClusterLook((service.namespace for service in settings.services), adapter=True)
+    snapshot = SharedSnapshot((service.namespace for service in settings.services), adapter=True)
     installs_adapter = not settings.metrics_adapter.adopted
-    preflight = no_other_owners(look, settings.services, stack=stack, installs_adapter=installs_adapter)
+    preflight = no_other_owners(snapshot, settings.services, stack=stack, installs_adapter=installs_adapter)
     return PlatformArgs(
         region=settings.region,
         cluster=cluster_args(settings.cluster, settings.region, preflight),
@@ -38,7 +38,7 @@ def platform_args(settings: Settings, stack: str) -> PlatformArgs:
         warm_gpus=settings.gpu_node_pool.warm_gpus,
         prometheus=settings.prometheus.managed_by,
         release=_release_spec(settings, stack),
-        look=look,
+        snapshot=snapshot,
     )
 
 

@@ -16,7 +16,7 @@ from autoscaling.settings import Settings, SettingsError, parse
 from autoscaling.settings.platform_stack import exported_settings, joined, unexposed_metrics, used_metrics
 from components.cluster import AckCluster, AckClusterArgs
 from components.platform import Platform, cluster_of
-from live.preflight import ClusterLook, Preflight, no_other_owners
+from live.preflight import Preflight, SharedSnapshot, no_other_owners
 from program.args import cluster_args, credential_minutes, platform_args
 from program.outputs import metric_resources
 
@@ -96,8 +96,8 @@ def platform_of_another_stack(settings: Settings, stack: str) -> PlatformInUse:
     known = _outputs_of(reference, settings, "clusterId", "metricResources", "platform").apply(
         lambda outputs: _checked(settings, outputs)
     )
-    look = ClusterLook((service.namespace for service in settings.services), adapter=False)
-    preflight = no_other_owners(look, settings.services, stack=stack, installs_adapter=False)
+    snapshot = SharedSnapshot((service.namespace for service in settings.services), adapter=False)
+    preflight = no_other_owners(snapshot, settings.services, stack=stack, installs_adapter=False)
     cluster = _cluster_of_another_stack(known, preflight)
     return PlatformInUse(
         cluster_id=cluster.cluster_id,

@@ -24,15 +24,17 @@ def prove_pipeline(
         return
     # Imported late: it takes a second that a preview does not need.
     from live.verify import StackOutputs
-    from live.verify.wait import NotProvenError, wait_until_proven
+    from live.verify.wait import NoMetricsError, wait_until_metrics_are_read
 
     def report(sentence: str) -> None:
         pulumi.log.info(f"waiting until the metrics can be read. {sentence}", ephemeral=True)
 
     async def prove(known: list[Any]) -> bool:
         try:
-            await wait_until_proven(StackOutputs.of("of the program", known[0]), known[1], wait_seconds, report)
-        except NotProvenError as error:
+            await wait_until_metrics_are_read(
+                StackOutputs.of("of the program", known[0]), known[1], wait_seconds, report
+            )
+        except NoMetricsError as error:
             raise pulumi.RunError(
                 f"after {wait_seconds} s the metrics can't be read. {error} Fix it and run pulumi up again; "
                 "if a change must go through meanwhile, set waitForMetrics to 0s."

@@ -29,10 +29,10 @@ def cluster_leftovers(layout: Layout) -> list[str]:
     """List APIServices, Helm releases, GPU nodes, workloads and cloud resources that outlived the stack."""
     # The account's credential is revoked if the stack deleted its own cluster.
     with connected(layout.own_kubeconfig.read_text()) as client:
-        found = [(kind, item) for kind, path in _KINDS.items() for item in client.listed(path)]
-        services = client.listed("/apis/apiregistration.k8s.io/v1/apiservices")
+        found = [(kind, item) for kind, path in _KINDS.items() for item in client.list_objects(path)]
+        services = client.list_objects("/apis/apiregistration.k8s.io/v1/apiservices")
         found += [("APIService", item) for item in services if item["spec"].get("group") in _METRICS_GROUPS]
-        balancers = client.listed("/api/v1/services")
+        balancers = client.list_objects("/api/v1/services")
         found += [("Service", item) for item in balancers if item["spec"]["type"] == "LoadBalancer"]
     resources = CloudStore(layout.store).read().resources
     return [

@@ -9,7 +9,7 @@ from pathlib import Path
 from pulumi import automation
 
 from live.cluster_client import ClusterClient, connected
-from live.verify import LoadWalk, ServiceOutputs, StackOutputs, Step, check_stack
+from live.verify import LoadTest, ServiceOutputs, StackOutputs, Step, check_stack
 from rehearsal.automation import operation, select_stack
 from rehearsal.cloud import running_cloud
 from rehearsal.environment import temporary_files_in
@@ -76,12 +76,12 @@ def rehearse(layout: Layout) -> int:
 def _run_load(job: Result, tools: Path, service: ServiceOutputs, client: ClusterClient) -> None:
     _print_heading(f"load: hey {' '.join(LOAD)} {service.predict_url}")
     command = [str(tools / "hey"), *LOAD, service.predict_url]
-    walk = LoadWalk(service, client, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
+    load_test = LoadTest(service, client, command, reading=READING, reading_tolerance=READING_TOLERANCE, peak=PEAK)
     with job.timed("load"):
-        for step in walk.under_load():
+        for step in load_test.under_load():
             job.record(step)
     with job.timed("scale_in"):
-        job.record(walk.after_load())
+        job.record(load_test.after_load())
 
 
 def _preview_again(job: Result, stack: automation.Stack) -> None:

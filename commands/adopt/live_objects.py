@@ -49,9 +49,10 @@ def read_live_objects(client: ClusterClient, settings: Settings) -> LiveObjects:
         _objects(client, service, f"autoscaling/{settings.cluster.autoscaling_api}") for service in settings.services
     ]
     release = newest_release(client)
-    if client.hidden:
+    if client.forbidden:
         raise AdoptionError(
-            f"The cluster credential may not list {client.hidden[0]}. Use an account with cluster administrator rights."
+            f"The cluster credential may not list {client.forbidden[0]}. Use an account with cluster administrator "
+            "rights."
         )
     return LiveObjects(services, None if release and release.status == "uninstalled" else release)
 
@@ -64,7 +65,7 @@ def with_server_defaults(client: ClusterClient, wanted: Object) -> Object:
         UnreachableError: the cluster does not answer.
     """
     metadata = {**wanted["metadata"], "name": f"{wanted['metadata']['name'][:50]}-as-wanted"}
-    served = client.would_create(_path(wanted), {**wanted, "metadata": metadata})
+    served = client.dry_run_create(_path(wanted), {**wanted, "metadata": metadata})
     if served is None:
         raise AdoptionError(
             f"The cluster credential may not create a {wanted['kind']}. Use an account with cluster administrator "
@@ -83,7 +84,7 @@ def _objects(client: ClusterClient, service: Service, autoscaling: str) -> Servi
     def listed(version: str, kind: str) -> list[Object]:
         kinds = {"apiVersion": version, "kind": kind}
         # The API server omits apiVersion and kind of the items in a list.
-        items = client.listed(_path({**kinds, "metadata": {"namespace": service.namespace}}))
+        items = client.list_objects(_path({**kinds, "metadata": {"namespace": service.namespace}}))
         return [{**kinds, **item} for item in items]
 
     services, name = listed("v1", "Service"), service.object_name

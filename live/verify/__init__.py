@@ -1,12 +1,12 @@
-"""Checks of a live stack, on ACK or on the rehearsal cloud, from the stack's own outputs."""
+"""Checks of a live stack on ACK or in the rehearsal cloud, based on the stack's outputs."""
 
 from live.verify.checks import broken_link, check_stack
-from live.verify.load import LoadWalk
+from live.verify.load import LoadTest
 from live.verify.outputs import OutputsError, ServiceOutputs, StackOutputs
 from live.verify.steps import Step, print_step
 
 __all__ = [
-    "LoadWalk",
+    "LoadTest",
     "OutputsError",
     "ServiceOutputs",
     "StackOutputs",

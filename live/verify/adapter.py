@@ -1,4 +1,4 @@
-"""The adapter behind the custom metrics API: its address of Prometheus, its rules, and why it is not available."""
+"""The adapter behind the custom metrics API: its Prometheus address, its rules, and causes of failure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ _URL, _HEADER = "--prometheus-url=", "--prometheus-header="
 _CAUSES = {
     r"x509|tls:": "the API server does not trust the adapter's certificate: the APIService needs a caBundle, or "
     "insecureSkipTLSVerify",
-    r"connection refused|not listening": "nothing listens there: the port of the APIService, of its Service and of the "
-    "adapter must be the same",
-    r"deadline exceeded|[Tt]imeout|no route to host|unreachable": "the control plane does not reach the adapter: open "
+    r"connection refused|not listening": "nothing listens on the port: the APIService, its Service and the adapter "
+    "must use the same port",
+    r"deadline exceeded|[Tt]imeout|no route to host|unreachable": "the control plane can't reach the adapter: open "
     "its port (443, or 6443) in the security group and the network policies",
-    r"403|Forbidden": "the control plane is refused, by a proxy on the way (no_proxy lacks the cluster's Services) or "
-    "by RBAC (the adapter's account needs the roles system:auth-delegator and "
-    "extension-apiserver-authentication-reader)",
-    r"401|Unauthorized": "the adapter does not accept the control plane's client certificate, of the authority in "
+    r"403|Forbidden": "a proxy or RBAC refuses the control plane: add the cluster's Services to no_proxy, or grant "
+    "the adapter's account the roles system:auth-delegator and extension-apiserver-authentication-reader",
+    r"401|Unauthorized": "the adapter does not accept the control plane's client certificate, from the authority in "
     "ConfigMap kube-system/extension-apiserver-authentication",
 }
-"""Causes by a pattern in the message that `kube-aggregator` writes; the first match counts."""
+"""Likely causes by a pattern in the message of `kube-aggregator`; the first match counts."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,9 @@ class Adapter:
     """The running adapter's configuration, read from its pod."""
 
     prometheus_url: str = field(repr=False)
-    """A secret: its path holds a token."""
+    """A secret: the path contains a token."""
     prometheus_headers: Mapping[str, str] = field(repr=False)
-    """Of each query; a secret."""
+    """Headers of each query; a secret."""
     rules: Sequence[Rule]
 
 
@@ -45,7 +44,7 @@ def ready_pod(cluster: ClusterReader, registration: Object) -> Pod:
     """Return a Ready pod behind a registration.
 
     Raises:
-        BrokenLinkError: there is none, or none is Ready.
+        BrokenLinkError: no pod is Ready.
     """
     pods = _pods(cluster, registration)
     ready = [pod for pod in pods if pod.ready]
@@ -58,7 +57,7 @@ def mounted_rules(cluster: ClusterReader, registration: Object) -> Sequence[Rule
     """Read the rules that are mounted into the pods behind a registration, Ready or not.
 
     Raises:
-        BrokenLinkError: there is no such pod, or it has no rules where the vendor's chart and upstream's put them.
+        BrokenLinkError: no pod exists, or its rules are not where the vendor's and upstream's charts mount them.
     """
     return _rules(cluster, _pods(cluster, registration)[0])
 
@@ -67,8 +66,7 @@ def running_adapter(cluster: ClusterReader, registration: Object) -> Adapter:
     """Read the configuration of a pod behind a registration.
 
     Raises:
-        BrokenLinkError: there is no such pod, none is Ready, or its configuration is not where the vendor's chart and
-            upstream's put it.
+        BrokenLinkError: no pod is Ready, or its configuration is not where the vendor's and upstream's charts put it.
     """
     pod = ready_pod(cluster, registration)
     arguments = [argument for container in pod.spec["containers"] for argument in container.get("args") or ()]
@@ -81,15 +79,15 @@ def running_adapter(cluster: ClusterReader, registration: Object) -> Adapter:
 
 
 def likely_cause(message: str, allowed_names: Sequence[str] = ()) -> str | None:
-    """Return the likely cause of a condition `Available` that is not true; None for an unknown message.
+    """Return the likely cause of a false condition `Available`, or None if the message is unknown.
 
     Args:
-        message: of the condition.
-        allowed_names: common names of the client certificate that the cluster's extension servers accept; none: any.
+        message: message of the condition.
+        allowed_names: common names that extension servers accept in a client certificate; empty: any.
     """
-    # An address may hold any number.
-    said = re.sub(r"https?://\S+", "", message)
-    pattern = next((pattern for pattern in _CAUSES if re.search(pattern, said)), None)
+    # Numbers in an address are not status codes.
+    text = re.sub(r"https?://\S+", "", message)
+    pattern = next((pattern for pattern in _CAUSES if re.search(pattern, text)), None)
     if pattern is None:
         return None
     names = f", with the CN {' or '.join(allowed_names)}" if allowed_names and pattern.startswith("401") else ""
@@ -110,7 +108,7 @@ def _rules(cluster: ClusterReader, pod: Pod) -> Sequence[Rule]:
         for text in cluster.config_map(name, pod.namespace).values():
             try:
                 rules: list[Rule] = yaml.safe_load(text)["rules"]
-            # A file beside the rules.
+            # Another file in the ConfigMap.
             except (yaml.YAMLError, TypeError, KeyError):
                 continue
             return rules

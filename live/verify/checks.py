@@ -1,4 +1,4 @@
-"""The guide's checks, from the API registration to the HPA; each rests on the checks before it."""
+"""The guide's checks, from the API registration to the HPA. Each depends on the checks before it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 30
 
 
 def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
-    """Check everything once. A part that can't be reached is a failed step, not an error.
+    """Run every check once. A part that can't be reached is a failed step, not an error.
 
     Raises:
         UnreachableError: the cluster itself can't be reached, or refuses the credential.
@@ -34,10 +34,10 @@ def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
     checks = _Checks(outputs, client)
     yield checks.registered()
     if outputs.adapter_rules is not None:
-        yield checks.rules_as_given(outputs.adapter_rules)
+        yield checks.rules_unchanged(outputs.adapter_rules)
     if outputs.monitored_node_pool_id:
         yield checks.exporter_runs(outputs.monitored_node_pool_id)
-    # Without a pod on a GPU there are no series of pods to list.
+    # Without services, the adapter has no pod series to list.
     if outputs.services:
         yield checks.metrics_listed(outputs.metric_resources)
     for service in outputs.services:
@@ -49,12 +49,12 @@ def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
 
 
 def broken_link(outputs: StackOutputs, client: ClusterClient) -> Step | None:
-    """Return the first failed step on the way to the HPAs, causes first; None where each HPA reads its metric.
+    """Return the first failed step, causes first; None if each HPA reads its metric.
 
-    Does not check whether the services answer: their addresses may be out of reach from here.
+    Do not call the services: their addresses may be unreachable from this machine.
 
     Raises:
-        UnreachableError: as for `check_stack`.
+        UnreachableError: see `check_stack`.
     """
     return next((step for step in _causes_first(outputs, _Checks(outputs, client)) if not step.ok), None)
 
@@ -62,18 +62,18 @@ def broken_link(outputs: StackOutputs, client: ClusterClient) -> Step | None:
 def _causes_first(outputs: StackOutputs, checks: _Checks) -> Iterator[Step]:
     yield checks.registered()
     active = {service.hpa_path: checks.autoscaler_active(service) for service in outputs.services}
-    blind = [service for service in outputs.services if not active[service.hpa_path].ok]
-    # An HPA's status is as old as its last sync, so the values of one service for each metric are read too. Reading
-    # those of all would take too long: the adapter takes a second for each service.
+    failing = [service for service in outputs.services if not active[service.hpa_path].ok]
+    # An HPA's status may be out of date, so also read each metric's values for a single service. Reading all services
+    # would take too long: the adapter needs a second for each.
     samples = {metric.name: service for service in outputs.services for metric in service.metrics}
-    looked_at = blind or [service for service in outputs.services if service in samples.values()]
-    for service in looked_at:
+    checked = failing or [service for service in outputs.services if service in samples.values()]
+    for service in checked:
         yield checks.pods_ready(service)
-    names = {metric.name for service in looked_at for metric in service.metrics}
+    names = {metric.name for service in checked for metric in service.metrics}
     yield checks.metrics_listed(sorted(f"pods/{name}" for name in names))
-    for service in looked_at:
+    for service in checked:
         for metric in service.metrics:
-            if blind or samples[metric.name] == service:
+            if failing or samples[metric.name] == service:
                 yield checks.values_served(metric.name, service)
         yield active[service.hpa_path]
 
@@ -88,7 +88,7 @@ class _Checks:
     def registered(self) -> Step:
         return _guarded("custom metrics API", "available", self._registration)
 
-    def rules_as_given(self, given: Mapping[str, str]) -> Step:
+    def rules_unchanged(self, given: Mapping[str, str]) -> Step:
         return _guarded("adapter rules", f"the stack's {len(given)} rules", lambda: self._rules(given))
 
     def exporter_runs(self, node_pool: str) -> Step:
@@ -119,11 +119,11 @@ class _Checks:
         registration = self._registered_api()
         owner = owner_of(registration)
         if owner != ADAPTER_SERVICE:
-            return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: a cluster can have only one adapter for it"
+            return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: only a single adapter can serve this API"
         available = condition(registration, "Available")
         if available.get("status") == "True":
             return True, f"available, served by {owner}"
-        # Fails where the adapter is down.
+        # Raises if the adapter is down.
         ready_pod(self._cluster, registration)
         if not available:
             return False, f"{owner} is not available (no condition yet)"
@@ -133,7 +133,7 @@ class _Checks:
         return False, f"{observed}: {cause}" if cause else observed
 
     def _allowed_names(self) -> list[str]:
-        """Return the common names of the control plane's client certificate that the cluster publishes; none: any."""
+        """Return the published common names of the control plane's client certificate; empty: any."""
         with contextlib.suppress(BrokenLinkError, KeyError, ValueError):
             published = self._cluster.config_map("extension-apiserver-authentication", "kube-system")
             names: list[str] = json.loads(published["requestheader-allowed-names"])
@@ -144,7 +144,7 @@ class _Checks:
         differences = list(drift(given, mounted_rules(self._cluster, self._registered_api())))
         if not differences:
             return True, "the same rules"
-        # Pulumi does not look inside a release, so it sees no change.
+        # Pulumi does not compare the objects of a release, so it sees no change.
         return False, f"{'; '.join(differences)}: `{REPLACE_ADAPTER}` restores them"
 
     def _listed(self, wanted: Sequence[str]) -> tuple[bool, str]:
@@ -178,7 +178,7 @@ class _Checks:
         wanted = deployment["spec"]["replicas"]
         if wanted == 0:
             return False, (
-                "its Deployment was scaled to 0, and an HPA does not scale it up from there. Run `kubectl scale "
+                "its Deployment was scaled to 0, and an HPA does not scale up from 0. Run `kubectl scale "
                 f"-n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}`"
             )
         observed = f"{ready} of {wanted} Ready"
@@ -211,8 +211,8 @@ class _Checks:
         if unread:
             return False, f"{status}, {', '.join(unread)} has no reading yet"
         wanted = [Decimal(metric.target) for metric in service.metrics]
-        as_wanted = [metric.target for metric in status.metrics] == wanted
-        return as_wanted, f"{status} at {status.desired} replica(s), ScalingActive"
+        matches = [metric.target for metric in status.metrics] == wanted
+        return matches, f"{status} at {status.desired} replica(s), ScalingActive"
 
 
 def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) -> Step:

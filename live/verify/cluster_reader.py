@@ -1,4 +1,4 @@
-"""Reads the objects of a cluster that the checks need."""
+"""Read the cluster objects that the checks need."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _DEFAULT_WINDOW_SECONDS = 300
 
 
 class BrokenLinkError(Exception):
-    """The cluster answers, but an object is missing or can't be read; the message says which."""
+    """An object is missing or can't be read, although the cluster answers."""
 
 
 @dataclass(frozen=True)
 class MetricStatus:
-    """A metric of an HPA at one moment."""
+    """A metric of an HPA and its last reading."""
 
     name: str
     reading: Decimal | None
-    """Average over the pods, in the metric's unit; None while there is none."""
+    """Average over the pods, in the metric's unit; None before the first reading."""
     target: Decimal
 
     def __str__(self) -> str:
@@ -41,16 +41,16 @@ class HpaStatus:
     """Targets, last readings and last decision of an HPA."""
 
     metrics: Sequence[MetricStatus]
-    """In the order in which they were asked for."""
+    """In the requested order."""
     desired: int
     window_seconds: int
-    """How long a lower count must hold before the HPA follows it."""
+    """How long a lower count must last before the HPA scales down."""
     scaling_active: bool
     reason: str
 
     @property
     def reading(self) -> Decimal | None:
-        """Of the first metric."""
+        """Reading of the first metric."""
         return self.metrics[0].reading
 
     def __str__(self) -> str:
@@ -64,31 +64,31 @@ class Pod:
     name: str
     ready: bool
     reason: str
-    """Why it is not Ready."""
+    """Reason why it is not Ready."""
     namespace: str
     spec: Object = field(repr=False)
 
     @property
     def node(self) -> str | None:
-        """The node that it runs on."""
+        """The node that runs the pod."""
         return self.spec.get("nodeName")
 
 
 class ClusterReader:
     """Reads single objects and short lists.
 
-    Each method raises `UnreachableError` where the cluster can't be reached, and `BrokenLinkError` where it does not
-    have the object.
+    Each method raises `UnreachableError` if the cluster can't be reached, and `BrokenLinkError` if the object does not
+    exist.
     """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
     def get(self, path: str, **query: str) -> Object:
-        """Read any path, such as one of the custom metrics API."""
-        answer = self._client.answer("GET", f"{path}?{urlencode(query)}" if query else path)
+        """Read any path, such as a path of the custom metrics API."""
+        answer = self._client.request("GET", f"{path}?{urlencode(query)}" if query else path)
         if answer.status >= 300:
-            raise BrokenLinkError(_explained(answer))
+            raise BrokenLinkError(_explain(answer))
         try:
             return object_in(answer)
         except ValueError:
@@ -117,15 +117,15 @@ class ClusterReader:
     def pods_behind(self, service: str, namespace: str) -> list[Pod]:
         """List the pods that a Service selects, without terminating ones."""
         labels = self.get(f"/api/v1/namespaces/{namespace}/services/{service}")["spec"].get("selector")
-        return self._pods(namespace, _joined(labels)) if labels else []
+        return self._pods(namespace, _label_query(labels)) if labels else []
 
     def gpu_nodes(self, pool: str) -> list[Object]:
-        """List the Ready nodes of a pool that offer whole GPUs, parts of them, or MIG instances."""
+        """List a pool's Ready nodes that offer whole GPUs, shared GPUs or MIG instances."""
         nodes = self.get("/api/v1/nodes", labelSelector=f"{POOL_LABEL}={pool}")["items"]
         return [node for node in nodes if _is_ready(node) and _has_gpus(node)]
 
     def hpa(self, name: str, namespace: str, metrics: Sequence[str]) -> HpaStatus:
-        """Read an HPA and its metrics of those names."""
+        """Read an HPA and the given metrics."""
         path = f"/apis/autoscaling/{self._hpa_version}/namespaces/{namespace}/horizontalpodautoscalers/{name}"
         hpa = self.get(path)
         spec, status = hpa["spec"], hpa.get("status") or {}
@@ -133,7 +133,7 @@ class ClusterReader:
         readings = _pod_values(status.get("currentMetrics"), "current")
         missing = [metric for metric in metrics if metric not in targets]
         if missing:
-            raise BrokenLinkError(f"the HPA has no average value of {', '.join(missing)} of its pods as a target")
+            raise BrokenLinkError(f"the HPA has no averageValue target for the pods' {', '.join(missing)}")
         active = condition(hpa, "ScalingActive")
         scale_down = (spec.get("behavior") or {}).get("scaleDown") or {}
         window = scale_down.get("stabilizationWindowSeconds")
@@ -142,7 +142,7 @@ class ClusterReader:
             desired=status.get("desiredReplicas", 0),
             window_seconds=_DEFAULT_WINDOW_SECONDS if window is None else window,
             scaling_active=active.get("status") == "True",
-            reason=_reason(active) if active else "the controller has not seen it yet",
+            reason=_reason(active) if active else "the controller has not processed it yet",
         )
 
     def _pods(self, namespace: str, labels: str) -> list[Pod]:
@@ -157,12 +157,12 @@ class ClusterReader:
 
 
 def selector(workload: Object) -> str:
-    """Return the selector of a Deployment or a DaemonSet as a query takes it."""
-    return _joined(workload["spec"]["selector"].get("matchLabels") or {})
+    """Return the selector of a Deployment or a DaemonSet, as a query parameter."""
+    return _label_query(workload["spec"]["selector"].get("matchLabels") or {})
 
 
 def condition(found: Object, kind: str) -> Object:
-    """Return a condition from an object's status; empty where there is none."""
+    """Return a condition from an object's status, or an empty object."""
     conditions = (found.get("status") or {}).get("conditions") or ()
     return next((entry for entry in conditions if entry["type"] == kind), {})
 
@@ -176,12 +176,12 @@ def _has_gpus(node: Object) -> bool:
     return any(name in (WHOLE_GPU, GPU_MEMORY) or name.startswith("nvidia.com/mig-") for name in resources)
 
 
-def _joined(labels: Mapping[str, str]) -> str:
+def _label_query(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def _pod_values(metrics: Sequence[Any] | None, part: str) -> dict[str, Decimal]:
-    """Return name and average value of each metric of pods."""
+    """Return the average value of each pod metric by name."""
     pods = [metric["pods"] for metric in metrics or [] if "pods" in metric]
     return {
         source["metric"]["name"]: parse_quantity(source[part]["averageValue"])
@@ -208,12 +208,12 @@ def _reason(condition: Object) -> str:
     return f"{condition.get('reason')}: {condition.get('message')}"
 
 
-def _explained(answer: Answer) -> str:
-    # The API server answers 503 in the place of an aggregated API whose server is down.
+def _explain(answer: Answer) -> str:
+    # The API server answers 503 if the server of an aggregated API is down.
     if answer.status == 503:
         return "the adapter does not answer (503)"
-    said = "not found" if answer.status == 404 else f"the API server says {answer.reason}"
+    summary = "not found" if answer.status == 404 else f"the API server answers {answer.reason}"
     try:
-        return f"{said} ({answer.status}): {object_in(answer)['message']}"
+        return f"{summary} ({answer.status}): {object_in(answer)['message']}"
     except (ValueError, KeyError):
-        return f"{said} ({answer.status})"
+        return f"{summary} ({answer.status})"

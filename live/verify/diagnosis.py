@@ -10,7 +10,7 @@ from live.verify.adapter import Adapter
 from live.verify.prometheus import Prometheus, PrometheusError
 
 _LISTED = 8
-"""Names listed in a sentence."""
+"""Maximum number of names in a sentence."""
 
 
 def why_no_value(
@@ -20,54 +20,54 @@ def why_no_value(
 
     Args:
         metric: the exposed name.
-        adapter: the configuration of the running adapter.
-        pods: Ready pods without a value; none where the adapter does not list the metric.
-        missing_exporter: says which nodes lack the exporter, for a metric of GPUs.
+        adapter: configuration of the running adapter.
+        pods: Ready pods without a value; empty if the adapter does not list the metric.
+        missing_exporter: returns which nodes lack the exporter. Called for GPU metrics only.
     """
     rule = next((rule for rule in adapter.rules if exposed_name(rule) == metric), None)
     if rule is None:
-        exposed = sorted({name for exposing in adapter.rules if (name := exposed_name(exposing))})
+        exposed = sorted({name for rule in adapter.rules if (name := exposed_name(rule))})
         return (
-            f"no rule of the adapter exposes {metric} (exposed are {_some(exposed)}). If somebody changed its "
-            "ConfigMap by hand, which Pulumi does not see in a release, undo that"
+            f"no adapter rule exposes {metric} (exposed: {_some(exposed)}). If its ConfigMap was changed by hand, "
+            "revert the change; Pulumi does not see it"
         )
     query = str(rule["seriesQuery"])
-    # Before Prometheus, which is often out of reach from here.
-    gap = missing_exporter() if _of_gpus(series_name(rule) or query) else None
+    # Before Prometheus, which is often unreachable from this machine.
+    gap = missing_exporter() if _is_gpu_series(series_name(rule) or query) else None
     if gap:
         return gap
     try:
-        return _of_series(rule, query, Prometheus(adapter.prometheus_url, adapter.prometheus_headers), pods)
+        return _broken_series(rule, query, Prometheus(adapter.prometheus_url, adapter.prometheus_headers), pods)
     except PrometheusError as error:
         return f"Prometheus {error}"
 
 
-def _of_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[str]) -> str:
+def _broken_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequence[str]) -> str:
     name = series_name(rule) or query
     series = prometheus.current_series(query) or prometheus.current_series(name)
     if not series:
         return _no_series(name, prometheus)
     labels = _labels_by_resource(rule)
-    missing = [label for label in labels.values() if not any(labelled.get(label) for labelled in series)]
+    missing = [label for label in labels.values() if not any(labelset.get(label) for labelset in series)]
     if missing:
-        found = sorted({label for labelled in series for label in labelled} - {"__name__"})
+        found = sorted({label for labelset in series for label in labelset} - {"__name__"})
         return (
-            f"other labels: {name} has no {' and no '.join(missing)}, by which the rule finds pods "
-            f"(its labels are {', '.join(found)}): {_other_labels(name)}"
+            f"wrong labels: {name} lacks {' and '.join(missing)}, which the rule uses to find pods "
+            f"(its labels are {', '.join(found)}): {_label_cause(name)}"
         )
     pod_label = labels.get("pod")
-    lacking = [pod for pod in pods if pod_label and not any(labelled.get(pod_label) == pod for labelled in series)]
+    lacking = [pod for pod in pods if pod_label and not any(labelset.get(pod_label) == pod for labelset in series)]
     if lacking:
-        why = "no process uses a GPU there" if _of_gpus(name) else "that pod is not scraped"
-        return f"no series: {name} has none with {pod_label} {_some(lacking)}, since {why}"
-    return f"Prometheus has {name}, and the adapter has not found it yet: wait for one metricsAdapter.relistInterval"
+        why = "no process uses its GPU" if _is_gpu_series(name) else "the pod is not scraped"
+        return f"no series: {name} has no series with {pod_label} {_some(lacking)}, because {why}"
+    return f"Prometheus has {name}, but the adapter has not found it yet: wait for metricsAdapter.relistInterval"
 
 
 def _no_series(name: str, prometheus: Prometheus) -> str:
-    if not _of_gpus(name):
+    if not _is_gpu_series(name):
         return (
-            f"no series: Prometheus has none called {name}. Check that the pods expose it, and that a ServiceMonitor "
-            "or PodMonitor lets Prometheus scrape them"
+            f"no series: Prometheus has no series named {name}. Check that the pods expose it, and that a "
+            "ServiceMonitor or PodMonitor lets Prometheus scrape them"
         )
     family = name.partition("_")[0]
     others = prometheus.current_series(f'{{__name__=~"{family}_.+"}}')
@@ -76,17 +76,17 @@ def _no_series(name: str, prometheus: Prometheus) -> str:
             f"no exporter: Prometheus has no series {family}_*: turn on GPU monitoring of the cluster, and check "
             "that the exporter runs on each GPU node"
         )
-    names = sorted({labelled["__name__"] for labelled in others})
-    return f"no series: the exporter has none called {name}, since no process uses a GPU (it has {_some(names)})"
+    names = sorted({labelset["__name__"] for labelset in others})
+    return f"no series: the exporter has no {name}, because no process uses a GPU (it has {_some(names)})"
 
 
-def _of_gpus(name: str) -> bool:
-    # Pods expose all other series themselves: an engine's own, or those of a user's rule.
+def _is_gpu_series(name: str) -> bool:
+    # Pods expose all other series: inference engines' metrics, or series of a user's rule.
     return name.startswith("DCGM_")
 
 
-def _other_labels(name: str) -> str:
-    if _of_gpus(name):
+def _label_cause(name: str) -> str:
+    if _is_gpu_series(name):
         return "the exporter is not ACK's, or uses other label names; set metricsAdapter.labels"
     return "the rule and the scrape configuration disagree"
 

@@ -1,4 +1,4 @@
-"""Whether ACK's GPU exporter runs on each GPU node, and why not."""
+"""Check that ACK's GPU exporter runs on each GPU node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live.verify.cluster_reader import BrokenLinkError, ClusterReader
 EXPORTER = f"{EXPORTER_NAMESPACE}/{EXPORTER_NAME}"
 
 _LISTED = 3
-"""Nodes listed in a sentence."""
+"""Maximum number of nodes in a sentence."""
 
 
 class _Rule(NamedTuple):
@@ -28,15 +28,15 @@ class _Rule(NamedTuple):
 
 
 def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[str] = ()) -> str | None:
-    """Return a phrase on the nodes that lack an exporter, why, and what to do; None where each has one.
+    """Return which nodes lack an exporter, why, and what to do; None if no node lacks it.
 
     Args:
-        cluster: where to look.
-        node_pool: id of the pool whose GPU nodes need one.
-        nodes: names of the nodes to look at; empty: all of the pool.
+        cluster: reads the cluster.
+        node_pool: ID of the pool whose GPU nodes need the exporter.
+        nodes: names of the nodes to check; empty: all nodes of the pool.
 
     Raises:
-        BrokenLinkError: the cluster has no such DaemonSet.
+        BrokenLinkError: the exporter's DaemonSet does not exist.
     """
     wanted = [node for node in cluster.gpu_nodes(node_pool) if not nodes or node["metadata"]["name"] in nodes]
     try:
@@ -44,7 +44,7 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
     except BrokenLinkError as error:
         raise BrokenLinkError(
             f"no exporter: the cluster has no DaemonSet {EXPORTER} ({error}): turn on its GPU monitoring, or set "
-            "metricsAdapter.labels for an exporter of another kind"
+            "metricsAdapter.labels for another exporter"
         ) from None
     pods = {pod.node: pod for pod in cluster.pods_of(daemon_set)}
     ready = {node for node, pod in pods.items() if pod.ready}
@@ -67,7 +67,7 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
         )
     pod = pods.get(names[0])
     if pod is None:
-        return f"{where}: DaemonSet {EXPORTER} has no pod there; `kubectl describe` says why"
+        return f"{where}: DaemonSet {EXPORTER} has no pod on {names[0]}; `kubectl describe` shows why"
     return f"{where}: its pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason})"
 
 

@@ -1,4 +1,4 @@
-"""The guide's load walk: idle, load, more replicas, load off, back."""
+"""The guide's load test: idle, load, scale out, end of load, scale in."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from live.verify.steps import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How often the walk looks, and how long it waits, in seconds."""
+    """Polling interval and timeouts, in seconds."""
 
     interval: float = 0.5
     load: float = 900
-    """Until the load must have ended by itself."""
+    """Timeout of the load."""
     margin: float = 120
-    """Beyond the HPA's own scale-down window: the metric falls, the controller syncs, pods end."""
+    """Added to the HPA's scale-down window: the metric falls, the controller syncs, pods end."""
 
 
 class _View:
-    """HPA and Ready pods at one moment."""
+    """An HPA and its Ready pods at one time."""
 
     def __init__(self, service: ServiceOutputs, cluster: ClusterReader) -> None:
-        # The HPA first, so that its reading can't include a pod that becomes Ready between the two requests.
+        # Read the HPA first: its reading can't include a pod that becomes Ready between the requests.
         self.hpa: HpaStatus = cluster.hpa(service.hpa, service.namespace, [service.metrics[0].name])
         deployment = cluster.deployment(service.deployment, service.namespace)
         self.ready = sum(pod.ready for pod in cluster.pods_of(deployment))
@@ -45,24 +45,24 @@ class _View:
         return f"{self.hpa}, {self.hpa.desired} desired, {self.ready} Ready"
 
     @property
-    def unused(self) -> bool:
+    def idle(self) -> bool:
         return self.hpa.reading is not None and decimal(self.hpa.reading) == "0"
 
     def settled_at(self, replicas: int) -> bool:
         return self.hpa.desired == replicas and self.ready == replicas
 
 
-class LoadWalk:
-    """Puts a load on a service and watches the HPA follow it.
+class LoadTest:
+    """Loads a service and watches the HPA scale it.
 
     Args:
-        service: to be loaded; it should be idle.
-        client: of its cluster.
-        command: the load: a program that ends by itself and prints `hey`'s summary.
-        reading: expected of the HPA at the minimum number of replicas; None: any reading above the target.
+        service: an idle service.
+        client: client of its cluster.
+        command: generates the load, then ends and prints `hey`'s summary.
+        reading: expected reading at the minimum number of replicas; None: any reading above the target.
         reading_tolerance: allowed deviation of the reading.
         peak: expected maximum of replicas; None: any number above the minimum.
-        pace: how often to look, how long to wait.
+        pace: polling interval and timeouts.
     """
 
     def __init__(
@@ -85,30 +85,30 @@ class LoadWalk:
         self._pace = pace or Pace()
 
     def under_load(self) -> Iterator[Step]:
-        """Wait until the service is idle, run the load to its end, and report what the HPA did meanwhile.
+        """Wait until the service is idle, run the load, and report how the HPA reacted.
 
-        A service that does not become idle gets no load: the first step fails and is the last.
+        If the service does not become idle, no load starts and the first step is the last.
 
         Raises:
-            UnreachableError: the cluster can't be reached; the load is ended.
+            UnreachableError: the cluster can't be reached. The load is stopped.
         """
         low = self._service.min_replicas
         expected = f"0/{self._service.metrics[0].target} at {low} replica(s)"
-        before = self._awaited("idle before load", expected, lambda view: view.unused and view.settled_at(low))
+        before = self._wait_step("idle before load", expected, lambda view: view.idle and view.settled_at(low))
         yield before
         if not before.ok:
             return
         seen: list[_View] = []
 
         def observe() -> None:
-            # One missing answer does not end the load.
+            # A failed read does not stop the load.
             with contextlib.suppress(BrokenLinkError):
                 seen.append(self._view())
 
         yield _load_step(self._command, observe, self._pace)
-        # Controller and pods lag behind the load: wait until the HPA has read its end and the pods have followed.
+        # The HPA and the pods lag behind the load: wait until both have caught up.
         with contextlib.suppress(BrokenLinkError):
-            self._wait(lambda view: view.unused and view.ready == view.hpa.desired, seen)
+            self._wait(lambda view: view.idle and view.ready == view.hpa.desired, seen)
         # Only readings at the minimum number of replicas count.
         yield self._reading_step(
             [view.hpa.reading for view in seen if view.ready <= low and view.hpa.reading is not None]
@@ -122,12 +122,12 @@ class LoadWalk:
             UnreachableError: the cluster can't be reached.
         """
         low = self._service.min_replicas
-        return self._awaited("scale in", f"{low} replica(s) again", lambda view: view.settled_at(low))
+        return self._wait_step("scale in", f"{low} replica(s) again", lambda view: view.settled_at(low))
 
     def _view(self) -> _View:
         return _View(self._service, self._cluster)
 
-    def _awaited(self, name: str, expected: str, reached: Callable[[_View], bool]) -> Step:
+    def _wait_step(self, name: str, expected: str, reached: Callable[[_View], bool]) -> Step:
         try:
             last = self._wait(reached, [])
         except BrokenLinkError as error:
@@ -135,7 +135,7 @@ class LoadWalk:
         return Step(name, expected, str(last), reached(last))
 
     def _wait(self, reached: Callable[[_View], bool], seen: list[_View]) -> _View:
-        """Return the first view that is as wanted, or the last view before the deadline; `seen` gets each."""
+        """Return the first view that meets the condition, or the last view; append each view to `seen`."""
         seen.append(self._view())
         deadline = time.monotonic() + seen[-1].hpa.window_seconds + self._pace.margin
         while not reached(seen[-1]):
@@ -144,7 +144,7 @@ class LoadWalk:
             try:
                 seen.append(self._view())
             except BrokenLinkError:
-                # A control plane has such moments during an update. Report only a lasting one.
+                # Errors during a control plane update are brief. Raise only lasting errors.
                 if late:
                     raise
             if late:
@@ -172,8 +172,8 @@ class LoadWalk:
         return Step("scale out", expected, f"a peak of {desired} desired, {ready} Ready", ok)
 
 
-def answers(summary: str) -> dict[int, int]:
-    """Return the number of responses by status code, from `hey`'s summary."""
+def responses_by_code(summary: str) -> dict[int, int]:
+    """Count the responses by status code in `hey`'s summary."""
     return {int(code): int(count) for code, count in re.findall(r"^\s*\[(\d{3})\]\s+(\d+) responses", summary, re.M)}
 
 
@@ -182,20 +182,20 @@ def _load_step(command: Sequence[str], observe: Callable[[], None], pace: Pace) 
         exit_code = _run(command, output, observe, pace)
         output.seek(0)
         summary = output.read().decode(errors="replace")
-    counts = answers(summary)
+    counts = responses_by_code(summary)
     observed = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items())) or "no answer"
     errors = "Error distribution" in summary
     if errors:
         observed += ", and errors"
     if exit_code is None:
-        observed += f", and the load was ended after {pace.load:g} s"
+        observed += f", and the load was stopped after {pace.load:g} s"
     elif exit_code:
         observed += f", and the load ended with exit code {exit_code}"
     return Step("load", "every response is 200", observed, exit_code == 0 and not errors and set(counts) == {200})
 
 
 def _run(command: Sequence[str], output: IO[bytes], observe: Callable[[], None], pace: Pace) -> int | None:
-    """Return the exit code; None where the load did not end by itself. It never outlives the call."""
+    """Run the load and return its exit code, or None if it was stopped at the timeout."""
     load = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )

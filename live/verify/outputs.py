@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 
 class OutputsError(Exception):
-    """The stack does not have the outputs that the checks need; the message is a sentence."""
+    """The stack lacks outputs that the checks need; the message is a sentence."""
 
 
 class _Outputs(BaseModel):
@@ -18,16 +18,16 @@ class _Outputs(BaseModel):
 
 
 class MetricOutputs(_Outputs):
-    """One metric of an HPA."""
+    """A metric of an HPA."""
 
     name: str
-    """As the adapter exposes it."""
+    """Exposed name."""
     target: Annotated[str, Field(pattern=r"^\d+(\.\d+)?$")]
-    """Average value over the pods, in the metric's unit."""
+    """Target average over the pods, in the metric's unit."""
 
 
 class ServiceOutputs(_Outputs):
-    """One inference service."""
+    """An inference service."""
 
     name: str
     namespace: str
@@ -36,10 +36,10 @@ class ServiceOutputs(_Outputs):
     address: str
     predict_url: str
     answer: str
-    """Expected of a GET of `predict_url`, without white space around it; empty: any answer."""
+    """Expected answer to a GET of `predict_url`, without surrounding white space; empty: any answer."""
     hpa: str
     metrics: Annotated[list[MetricOutputs], Field(min_length=1)]
-    """The load walk watches the first."""
+    """The load test watches the first metric."""
     min_replicas: int
     max_replicas: int
 
@@ -50,26 +50,26 @@ class ServiceOutputs(_Outputs):
 
 
 class StackOutputs(_Outputs):
-    """What the program exports."""
+    """The outputs of the stack."""
 
     cluster_id: str
     api_server: str | None = None
-    """The API server's address that the stack uses; None: unknown."""
+    """Address of the API server that the stack uses; None: unknown."""
     custom_metrics_path: Annotated[str, Field(pattern=r"^/apis/[^/]+/[^/]+$")]
     metric_resources: list[str]
     """`<resource>/<metric>`, as the custom metrics API lists them."""
     services: list[ServiceOutputs]
     adapter_rules: dict[str, str] | None = None
-    """Fingerprints of the rules that the stack gave its adapter; None: the adapter is another stack's."""
+    """Fingerprints of the stack's adapter rules; None if another stack installs the adapter."""
     monitored_node_pool_id: str | None = None
-    """The pool whose GPU nodes need ACK's exporter; None where another exporter is used."""
+    """The pool whose GPU nodes need ACK's exporter; None if another exporter is used."""
 
     @classmethod
     def of(cls, stack: str, outputs: Mapping[str, Any]) -> StackOutputs:
         """Read a stack's outputs.
 
         Raises:
-            OutputsError: an output is missing or has another shape.
+            OutputsError: an output is missing or invalid.
         """
         if not outputs:
             raise OutputsError(f"Stack {stack} has no outputs: run `pulumi up` on it first.")
@@ -78,5 +78,5 @@ class StackOutputs(_Outputs):
         except ValidationError as error:
             location = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise OutputsError(
-                f"Stack {stack} has no output {location} as this version writes it: run `pulumi up` on it."
+                f"Stack {stack} has no valid output {location}: run `pulumi up` on it with this version."
             ) from None

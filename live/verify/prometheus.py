@@ -1,4 +1,4 @@
-"""Reads the current series of Prometheus, with the HTTP client that the checks of services use too."""
+"""Read the current series of Prometheus, and the HTTP client for it and for services."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TIMEOUT_SECONDS = 10
 
 
 class PrometheusError(Exception):
-    """Prometheus gives no answer. The message continues "Prometheus" and holds neither address nor header."""
+    """A query failed. The message continues "Prometheus ..." and contains neither address nor header."""
 
 
 @functools.cache
 def web() -> urllib3.PoolManager:
-    """One client for all, since each reads the machine's certificates; it ignores the environment's proxies."""
+    """Return a shared client, since each new client loads the machine's certificates. It ignores proxy variables."""
     return urllib3.PoolManager(retries=False)
 
 
@@ -27,15 +27,15 @@ class Prometheus:
     """The HTTP API of Prometheus, as the adapter uses it."""
 
     url: str = field(repr=False)
-    """Before `/api/v1`; a secret."""
+    """The part before `/api/v1`; a secret."""
     headers: Mapping[str, str] = field(repr=False)
-    """Of each query; secrets."""
+    """Headers of each query; secrets."""
 
     def current_series(self, selector: str) -> list[dict[str, str]]:
-        """Return the labels of each series that an instant-vector selector finds, with `__name__`.
+        """Return the labels of each series that an instant-vector selector matches, including `__name__`.
 
         Raises:
-            PrometheusError: it can't be reached, refuses the credentials, or does not answer the query.
+            PrometheusError: Prometheus can't be reached, refuses the credentials, or fails.
         """
         try:
             answer = web().request(
@@ -45,10 +45,10 @@ class Prometheus:
                 headers=dict(self.headers),
                 timeout=_TIMEOUT_SECONDS,
             )
-        # A header that can't be sent is a ValueError whose text quotes it.
+        # An invalid header raises a ValueError whose text quotes it.
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             raise PrometheusError(
-                f"can't be reached from here ({type(error).__name__}): ask it for {selector}, inside the cluster's VPC"
+                f"can't be reached from here ({type(error).__name__}): query {selector} from inside the cluster's VPC"
             ) from None
         if answer.status == 401:
             refused = "the adapter's credentials" if self.headers else "queries without credentials"

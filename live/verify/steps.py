@@ -1,4 +1,4 @@
-"""A check: what was expected and what was observed."""
+"""A check: the expected and the observed result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of a check. `observed` of a failed check says which link is broken."""
+    """The outcome of a check. If it failed, `observed` names the broken link."""
 
     name: str
     expected: str

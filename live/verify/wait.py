@@ -1,4 +1,4 @@
-"""Waits until every HPA of a stack reads its metric."""
+"""Wait until every HPA of a stack reads its metric."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from live.verify.outputs import StackOutputs
 _INTERVAL_SECONDS = 1.0
 
 
-class NotProvenError(Exception):
-    """The time is over and a link is still broken; the message is a sentence on that link."""
+class NoMetricsError(Exception):
+    """The wait timed out. The message is a sentence on the broken link."""
 
 
-async def wait_until_proven(
+async def wait_until_metrics_are_read(
     outputs: StackOutputs, kubeconfig: str, seconds: float, report: Callable[[str], None]
 ) -> None:
-    """Look each second until each HPA is `ScalingActive` with a reading.
+    """Poll every second until each HPA is `ScalingActive` with a reading.
 
     Args:
-        outputs: of the stack.
+        outputs: outputs of the stack.
         kubeconfig: content, not path; a secret.
-        seconds: how long to wait.
-        report: gets a sentence on the broken link, each time another link is broken.
+        seconds: timeout.
+        report: called with a sentence whenever the first broken link changes.
 
     Raises:
-        NotProvenError: the time is over, or the kubeconfig can't be used.
+        NoMetricsError: the wait timed out, or the kubeconfig can't be used.
     """
     try:
         with connected(kubeconfig) as client:
             deadline = time.monotonic() + seconds
             reported = None
-            while sentence := await asyncio.to_thread(_broken, outputs, client):
+            while sentence := await asyncio.to_thread(_broken_link, outputs, client):
                 if time.monotonic() > deadline:
-                    raise NotProvenError(sentence)
+                    raise NoMetricsError(sentence)
                 if sentence != reported:
                     report(sentence)
                     reported = sentence
                 await asyncio.sleep(_INTERVAL_SECONDS)
     except UnreachableError as error:
-        raise NotProvenError(f"The cluster {error}.") from None
+        raise NoMetricsError(f"The cluster {error}.") from None
 
 
-def _broken(outputs: StackOutputs, client: ClusterClient) -> str | None:
+def _broken_link(outputs: StackOutputs, client: ClusterClient) -> str | None:
     try:
         link = broken_link(outputs, client)
     except UnreachableError as error:

@@ -56,5 +56,5 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
 
 def _count(client: ClusterClient, pool_id: str) -> tuple[int, int]:
     """Return the number of nodes in the pool, and how many of them are Ready."""
-    nodes = client.listed(f"/api/v1/nodes?labelSelector={POOL_LABEL}={pool_id}")
+    nodes = client.list_objects(f"/api/v1/nodes?labelSelector={POOL_LABEL}={pool_id}")
     return len(nodes), sum(condition(node, "Ready").get("status") == "True" for node in nodes)

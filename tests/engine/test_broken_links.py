@@ -134,7 +134,7 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
             scraped_otherwise(
                 relabelled({"source_labels": ["__name__"], "regex": "DCGM_CUSTOM_.*", "action": "drop"}),
             ),
-            f"no series: the exporter has none called {METRIC}",
+            f"no series: the exporter has no {METRIC}",
         ),
         (
             scraped_otherwise(
@@ -144,7 +144,7 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
                     {"regex": "PodName|NamespaceName", "action": "labeldrop"},
                 ),
             ),
-            f"other labels: {METRIC} has no NamespaceName and no PodName",
+            f"wrong labels: {METRIC} lacks NamespaceName and PodName",
         ),
     ],
     ids=[

@@ -56,7 +56,7 @@ def test_a_rule_stays_while_an_hpa_reads_it_and_goes_with_the_next_up(rehearsal:
     autoscaling.create_namespaced_horizontal_pod_autoscaler("default", reader("of-another-team"))
 
     aggregate(rehearsal)
-    keeps = f"The adapter keeps its rule of {BEFORE} although the settings no longer have it: an HPA reads it"
+    keeps = f"The adapter keeps its rule for {BEFORE}, which the settings no longer have: an HPA still reads it"
     with Watching(rehearsal.api, service) as seen:
         result = rehearsal.up()
     assert f"{keeps} (default/gpu-hpa, default/of-another-team)" in result.stdout

@@ -176,7 +176,7 @@ def test_an_up_that_was_killed_in_the_installation_is_taken_back_by_another(
     five_minutes_later(rehearsal)
     use(rehearsal, upgraded)
     said = rehearsal.up().stdout
-    assert "The adapter's release is pending-install since" in said
+    assert "The adapter's release has been pending-install since" in said
     release = live(rehearsal)
     assert release and (release.version, release.status) == ("1.4.0", "deployed")
 

@@ -13,7 +13,7 @@ from kubernetes import client
 from pulumi import automation
 from pulumi.automation import OpType
 
-from live.verify import LoadWalk, Step, check_stack
+from live.verify import LoadTest, Step, check_stack
 from rehearsal.alicloud.store import NODE_POOL
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal, only_load_on_this_machine
@@ -88,7 +88,7 @@ def test_the_prometheus_address_needs_its_token(rehearsal: Rehearsal) -> None:
 def test_the_hpa_reads_23_on_one_replica_and_settles_at_two(rehearsal: Rehearsal) -> None:
     [service] = rehearsal.outputs().services
     hey = str(rehearsal.tools / "hey")
-    walk = LoadWalk(
+    load_test = LoadTest(
         service,
         rehearsal.client,
         [hey, "-n", "10000", "-c", "200", service.predict_url],
@@ -97,7 +97,7 @@ def test_the_hpa_reads_23_on_one_replica_and_settles_at_two(rehearsal: Rehearsal
         peak=2,
     )
     with only_load_on_this_machine():
-        steps = [*walk.under_load(), walk.after_load()]
+        steps = [*load_test.under_load(), load_test.after_load()]
     assert [step for step in steps if not step.ok] == []
 
 

@@ -99,7 +99,7 @@ def test_finds_services_and_budgets_of_the_pods_by_their_selectors() -> None:
         ],
         "deployments": [manifests().deployment],
     }
-    client = mock.Mock(hidden=[], listed=lambda path: answers.get(path.rpartition("/")[2], []))
+    client = mock.Mock(forbidden=[], list_objects=lambda path: answers.get(path.rpartition("/")[2], []))
     [found] = read_live_objects(client, settings()).services
     assert found.service
     assert found.service["metadata"]["name"] == "bert-svc"

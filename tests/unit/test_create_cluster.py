@@ -181,20 +181,20 @@ def test_an_existing_network_is_used_without_creating_resources_in_it() -> None:
     [
         (
             {"serviceCidr": "10.1.16.0/20"},
-            "serviceCidr is 10.1.16.0/20, which overlaps with 10.1.0.0/16 of VPC vpc-1: choose",
+            "serviceCidr is 10.1.16.0/20, which overlaps with 10.1.0.0/16 of VPC vpc-1. Choose",
         ),
-        ({"vswitchIds": ["vsw-gone"]}, "vswitchIds has vsw-gone, and the account has no such vSwitch in cn-hangzhou"),
+        ({"vswitchIds": ["vsw-gone"]}, "vswitchIds has vsw-gone, but the account has no such vSwitch in cn-hangzhou"),
         (
             {"vswitchIds": ["vsw-h", "vsw-elsewhere"]},
-            "vSwitch vsw-h is in vpc-1, and vsw-elsewhere in vpc-2: name vSwitches of one VPC",
+            "vSwitch vsw-h is in vpc-1, but vsw-elsewhere is in vpc-2. Use vSwitches of the same VPC",
         ),
         (
             {"podVswitchIds": ["vsw-pods-h"]},
-            "vswitchIds has vsw-i in zone cn-hangzhou-i, and podVswitchIds has none there",
+            "vswitchIds has vsw-i in zone cn-hangzhou-i, but podVswitchIds has no vSwitch in it",
         ),
         (
             {"vswitchIds": ["vsw-h"]},
-            "podVswitchIds has vsw-pods-i in zone cn-hangzhou-i, and vswitchIds has none there",
+            "podVswitchIds has vsw-pods-i in zone cn-hangzhou-i, but vswitchIds has no vSwitch in it",
         ),
     ],
     ids=["overlap", "gone", "two VPCs", "no pods' zone", "no nodes' zone"],

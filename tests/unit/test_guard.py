@@ -57,8 +57,8 @@ def test_hpas_of_other_stacks_or_with_its_metrics_use_a_platform() -> None:
     assert list(platform_users([SM_UTIL], found, "ackgpu/platform")) == [
         "Deployment models/theirs (HPA models/theirs-hpa of stack ackgpu/team)",
         "Deployment models/on-another-metric (HPA models/on-another-metric-hpa of stack ackgpu/team)",
-        "Deployment models/by-hand (HPA models/by-hand-hpa, not made by a stack)",
-        "Deployment models/on-the-old-api (HPA models/on-the-old-api-hpa, not made by a stack)",
+        "Deployment models/by-hand (HPA models/by-hand-hpa, not created by a stack)",
+        "Deployment models/on-the-old-api (HPA models/on-the-old-api-hpa, not created by a stack)",
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.rule_drift import drift, fingerprints
-from live.kept_rules import KeptRule, rules_to_keep, with_kept
+from live.kept_rules import KeptRule, insert_kept, rules_to_keep
 
 
 def rule(name: str, query: str = "q") -> Rule:
@@ -77,7 +77,7 @@ def test_kept_rules_have_their_place_so_that_fewer_rules_are_no_change(live: str
     live_rules, new_rules = ([rule(name) for name in names.split()] for names in (live, new))
     readers = [hpa(pods("old"), pods("other"))]
     kept = rules_to_keep(live_rules, readers, new_rules)
-    assert with_kept(new_rules, live_rules, kept) == [rule(name) for name in expected.split()]
+    assert insert_kept(new_rules, live_rules, kept) == [rule(name) for name in expected.split()]
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_another_version_of_the_chart_is_told_and_replaces_the_release(told: pytest.LogCaptureFixture) -> None:
     release = previewed(record(version="1.2.0")).one(RELEASE)
     assert (
-        "The adapter's chart changes from 1.2.0 to 1.3.2. As its vendor asks, the release is uninstalled" in told.text
+        "The adapter's chart changes from 1.2.0 to 1.3.2. `up` uninstalls the release and installs it again"
+        in told.text
     )
     assert release.replace_on_changes == ("version",)
     assert release.delete_before_replace
@@ -123,7 +124,7 @@ def test_nothing_is_told_of_a_release_that_is_only_updated_or_of_others(
 @pytest.mark.parametrize("status", ["pending-install", "pending-upgrade", "uninstalling"])
 def test_what_a_killed_run_left_is_told_with_what_to_do(told: pytest.LogCaptureFixture, status: str) -> None:
     previewed(record(status=status))
-    assert f"The adapter's release is {status} since " in told.text
+    assert f"The adapter's release has been {status} since " in told.text
     assert "`pulumi up --replace '**::adapter-release'`" in told.text
     told.clear()
     previewed(record(status=status, stack="ackgpu/another"))
@@ -144,7 +145,7 @@ def rules_of(recorder: Recorder) -> Any:
 def test_a_rule_that_an_hpa_reads_stays_for_the_run_and_is_told(told: pytest.LogCaptureFixture) -> None:
     recorder = previewed(record(), hpas=(reader("queue"),))
     assert rules_of(recorder) == [RULE, *RuleSet().rules()]
-    assert "keeps its rule of queue although the settings no longer have it: an HPA reads it (demo/own)" in told.text
+    assert "keeps its rule for queue, which the settings no longer have: an HPA still reads it (demo/own)" in told.text
     assert "queue" in recorder.outputs["adapterRules"]
 
 

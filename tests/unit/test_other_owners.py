@@ -82,7 +82,7 @@ def test_other_owners_stop_the_run_before_anything_is_made(preview: bool) -> Non
     with pytest.raises(pulumi.RunError) as failure:
         run_program(config(), recorder)
     _, *sentences = str(failure.value).splitlines()
-    assert [sentence.partition(", and ")[0] for sentence in sentences] == [
+    assert [re.split(", (?:and|but) ", sentence)[0] for sentence in sentences] == [
         f"{CUSTOM} belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter)",
         f"{EXTERNAL} belongs to keda/keda-operator-metrics-apiserver (Helm release keda)",
         "HorizontalPodAutoscaler demo/bert-cpu scales Deployment demo/bert",
@@ -114,10 +114,10 @@ def test_an_hpa_carries_the_name_of_its_stack() -> None:
 @pytest.mark.case("F1")
 def test_names_both_adapters_and_what_to_do() -> None:
     assert list(other_adapters([PROMETHEUS_ADAPTER])) == [
-        "v1beta1.custom.metrics.k8s.io belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter), and "
+        "v1beta1.custom.metrics.k8s.io belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter), but "
         "the adapter of this stack, kube-system/ack-alibaba-cloud-metrics-adapter-custom-service, serves the same API. "
-        "A cluster can have one adapter for each API. Uninstall the other adapter: `helm uninstall prometheus-adapter "
-        "-n monitoring`; `kubectl delete apiservice v1beta1.custom.metrics.k8s.io` deletes what is left of it."
+        "Each API can have only a single adapter. Uninstall the other adapter: `helm uninstall prometheus-adapter "
+        "-n monitoring`. If a registration remains, run `kubectl delete apiservice v1beta1.custom.metrics.k8s.io`."
     ]
 
 
@@ -128,16 +128,16 @@ def test_names_both_adapters_and_what_to_do() -> None:
         ([], []),
         ([registration("v1beta1.metrics.k8s.io", "kube-system/metrics-server")], []),
         ([registration("v1.apps", None)], []),
-        # The version that an HPA reads is the one that the cluster prefers.
+        # HPAs read the version that the cluster prefers.
         (
             [registration(CUSTOM, ADAPTER_SERVICE), registration("v1beta2.custom.metrics.k8s.io", "monitoring/other")],
-            ["v1beta2.custom.metrics.k8s.io belongs to monitoring/other, and"],
+            ["v1beta2.custom.metrics.k8s.io belongs to monitoring/other, but"],
         ),
         (
             [registration(name, "monitoring/other") for name in (CUSTOM, EXTERNAL)],
-            [f"{CUSTOM} and {EXTERNAL} belong to monitoring/other, and"],
+            [f"{CUSTOM} and {EXTERNAL} belong to monitoring/other, but"],
         ),
-        ([registration(CUSTOM, None)], [f"{CUSTOM} belongs to the API server itself, and"]),
+        ([registration(CUSTOM, None)], [f"{CUSTOM} belongs to the API server itself, but"]),
         (
             [registration(CUSTOM, "default/ack-alibaba-cloud-metrics-adapter-custom-service")],
             [f"{CUSTOM} belongs to default/"],
@@ -146,7 +146,7 @@ def test_names_both_adapters_and_what_to_do() -> None:
         (
             [registration(CUSTOM, ADAPTER_SERVICE, "by-hand")],
             [
-                f"{CUSTOM} belongs to {ADAPTER_SERVICE} (Helm release by-hand), and the adapter of this stack, Helm "
+                f"{CUSTOM} belongs to {ADAPTER_SERVICE} (Helm release by-hand), but the adapter of this stack, Helm "
                 "release ack-alibaba-cloud-metrics-adapter, serves the same API"
             ],
         ),
@@ -192,7 +192,9 @@ def test_reports_an_own_hpa_that_would_stay_beside_its_successor(retained: bool,
     bert = service(retain_on_delete=retained)
     sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
     assert bool(sentences) is told
-    assert all("Keep its name, or run `kubectl delete hpa old -n demo` first." in sentence for sentence in sentences)
+    assert all(
+        "Keep the old name, or run `kubectl delete hpa old -n demo` first." in sentence for sentence in sentences
+    )
 
 
 @pytest.mark.parametrize("setting", ["adopted", "retainOnDelete"])
@@ -200,7 +202,7 @@ def test_a_run_does_not_rename_an_hpa_that_stays(setting: str) -> None:
     kept = config()
     kept["ackgpu:services"][0][setting] = True
     snapshot = Snapshot([], {HPA: [scaler("old", stack="ackgpu/unit")]})
-    with pytest.raises(pulumi.RunError, match="would stay beside HPA demo/bert-gpu"):
+    with pytest.raises(pulumi.RunError, match="`up` keeps it beside HPA demo/bert-gpu"):
         run_program(kept, Recorder(snapshot=snapshot))
 
 
@@ -218,7 +220,7 @@ def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], told
     bert = service("new", formerly="bert") if renamed else BERT
     sentences = list(unknown_former_names([bert], {HPA: hpas}, "ackgpu/dev"))
     assert bool(sentences) is told
-    beginning = "formerly of service new is 'bert', which this stack does not have in namespace demo"
+    beginning = "formerly of service new is 'bert', but this stack has no such service in namespace demo"
     assert all(one.startswith(beginning) for one in sentences)
 
 
@@ -226,8 +228,8 @@ def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], told
 def test_names_both_autoscalers_and_what_to_do() -> None:
     assert list(other_autoscalers([BERT], {HPA: [BERT_CPU]}, "ackgpu/dev")) == [
         "HorizontalPodAutoscaler demo/bert-cpu scales Deployment demo/bert, and so does HPA demo/bert-gpu of this "
-        "stack. A Deployment can have one autoscaler. Delete the other (`kubectl delete horizontalpodautoscalers "
-        "bert-cpu -n demo`), or remove the service from services."
+        "stack. A Deployment can have only a single autoscaler. Delete the other (`kubectl delete "
+        "horizontalpodautoscalers bert-cpu -n demo`), or remove the service from services."
     ]
 
 
@@ -263,21 +265,21 @@ def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found
     [
         (
             scaler("bert-gpu", "other"),
-            "HorizontalPodAutoscaler demo/bert-gpu scales Deployment demo/other, and the HPA of this stack for "
+            "HorizontalPodAutoscaler demo/bert-gpu scales Deployment demo/other, but the HPA of this stack for "
             "Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete horizontalpodautoscalers "
-            "bert-gpu -n demo`), or give the service another autoscaler.name.",
+            "bert-gpu -n demo`), or set another autoscaler.name for the service.",
         ),
         (
             scaler("bert-gpu", kind="StatefulSet"),
-            "HorizontalPodAutoscaler demo/bert-gpu scales StatefulSet demo/bert, and the HPA of this stack for "
+            "HorizontalPodAutoscaler demo/bert-gpu scales StatefulSet demo/bert, but the HPA of this stack for "
             "Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete horizontalpodautoscalers "
-            "bert-gpu -n demo`), or give the service another autoscaler.name.",
+            "bert-gpu -n demo`), or set another autoscaler.name for the service.",
         ),
         (
             scaler("bert-gpu", stack="ackgpu/other"),
-            "HorizontalPodAutoscaler demo/bert-gpu of stack ackgpu/other scales Deployment demo/bert, and the HPA of "
+            "HorizontalPodAutoscaler demo/bert-gpu of stack ackgpu/other scales Deployment demo/bert, but the HPA of "
             "this stack for Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete "
-            "horizontalpodautoscalers bert-gpu -n demo`), or give the service another autoscaler.name. If "
+            "horizontalpodautoscalers bert-gpu -n demo`), or set another autoscaler.name for the service. If "
             "ackgpu/other is an earlier name of this stack, keep it with `kubectl annotate hpa bert-gpu -n demo "
             "--overwrite ackgpu/stack=ackgpu/dev`.",
         ),
@@ -355,8 +357,8 @@ def test_warns_about_what_the_credential_may_not_list(caplog: pytest.LogCaptureF
     [
         ((401, {"message": "Unauthorized"}), r"refuses the credential \(401\): get a new kubeconfig"),
         ((500, {"message": "etcd"}), "answers 500"),
-        ("<html>", "gives an answer that is not a list of Kubernetes objects"),
-        ("[]", "gives an answer that is not a list of Kubernetes objects"),
+        ("<html>", "returns an answer that is not a list of Kubernetes objects"),
+        ("[]", "returns an answer that is not a list of Kubernetes objects"),
     ],
 )
 def test_a_cluster_without_an_answer_stops_up_and_is_a_warning_at_preview(

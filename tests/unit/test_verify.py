@@ -8,7 +8,7 @@ import pytest
 
 from autoscaling.quantity import decimal
 from live.verify import OutputsError, StackOutputs
-from live.verify.load import answers
+from live.verify.load import responses_by_code
 from tests.unit.program import Recorder, run_program, stack_config
 
 HEY_SUMMARY = """
@@ -39,7 +39,7 @@ def test_quantities_are_printed_as_decimals(quantity: str, text: str) -> None:
 
 
 def test_the_answers_of_hey_are_counted_by_status() -> None:
-    assert answers(HEY_SUMMARY) == {200: 9998, 503: 2}
+    assert responses_by_code(HEY_SUMMARY) == {200: 9998, 503: 2}
 
 
 def test_the_programs_outputs_are_what_the_checks_take() -> None:
@@ -56,5 +56,5 @@ def test_the_programs_outputs_are_what_the_checks_take() -> None:
 def test_a_stack_without_outputs_is_told_to_be_brought_up_first() -> None:
     with pytest.raises(OutputsError, match=r"Stack dev has no outputs: run `pulumi up` on it first"):
         StackOutputs.of("dev", {})
-    with pytest.raises(OutputsError, match=r"Stack dev has no output clusterId as this version writes it"):
+    with pytest.raises(OutputsError, match=r"Stack dev has no valid output clusterId: run `pulumi up` on it"):
         StackOutputs.of("dev", {"metrics": []})

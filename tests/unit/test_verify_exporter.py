@@ -119,7 +119,7 @@ def test_no_taint_is_blamed_for_a_pod_that_does_not_start() -> None:
     assert step.observed == "no exporter runs on n2: its pod arms-prom/e2 is not Ready (CrashLoopBackOff: DCGM)"
     absent = exporter_step({EXPORTERS: {"items": []}, NODES: {"items": [node(f"n{number}") for number in range(5)]}})
     assert absent.observed.startswith("no exporter runs on n0, n1, n2 and 2 more: DaemonSet arms-prom/")
-    assert "has no pod there" in absent.observed
+    assert "has no pod on" in absent.observed
 
 
 def test_a_cluster_without_the_daemon_set() -> None:

@@ -117,14 +117,19 @@ def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[st
         ),
         (CUSTOM, (503, "service unavailable"), "metrics listed", "the adapter does not answer (503)"),
         (CUSTOM, (500, {"message": "unable to fetch metrics"}), "metrics listed", "(500): unable to fetch metrics"),
-        (CUSTOM, (403, {"message": "no access"}), "metrics listed", "the API server says Forbidden (403): no access"),
+        (
+            CUSTOM,
+            (403, {"message": "no access"}),
+            "metrics listed",
+            "the API server answers Forbidden (403): no access",
+        ),
         (DEPLOYMENT, None, PODS_OF, "not found (404)"),
         (DEPLOYMENT, deployment(2), PODS_OF, "1 of 2 Ready"),
         (
             DEPLOYMENT,
             deployment(0),
             PODS_OF,
-            "does not scale it up from there. Run `kubectl scale -n default deployment bert --replicas=1`",
+            "does not scale up from 0. Run `kubectl scale -n default deployment bert --replicas=1`",
         ),
         (
             POD_LIST,
@@ -142,7 +147,7 @@ def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[st
         (VALUES, (404, {"message": "could not find the metric"}), VALUES_OF, "not found (404): could not find"),
         (PREDICT, (500, "PlayMusic"), ANSWER, "500 PlayMusic"),
         (HPA, None, AUTOSCALER, "not found (404)"),
-        (HPA, hpa("0", 1, metric="cpu"), AUTOSCALER, f"the HPA has no average value of {METRIC} of its pods"),
+        (HPA, hpa("0", 1, metric="cpu"), AUTOSCALER, f"the HPA has no averageValue target for the pods' {METRIC}"),
         (
             HPA,
             of_two_autoscalers(),
@@ -167,25 +172,28 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
     [
         (
             DISCOVERY + "context deadline exceeded",
-            "does not reach the adapter: open its port (443, or 6443)",
+            "can't reach the adapter: open its port (443, or 6443)",
         ),
         (
             DISCOVERY + 'Get "https://10.0.0.9:443/apis": net/http: request canceled while waiting for connection '
             "(Client.Timeout exceeded while awaiting headers)",
-            "does not reach the adapter",
+            "can't reach the adapter",
         ),
-        (DISCOVERY + "dial tcp 10.0.0.9:443: connect: no route to host", "does not reach the adapter"),
+        (DISCOVERY + "dial tcp 10.0.0.9:443: connect: no route to host", "can't reach the adapter"),
         (
             "bad status from https://10.0.0.9:443: 403",
-            "by a proxy on the way (no_proxy lacks the cluster's Services) or by RBAC",
+            "a proxy or RBAC refuses the control plane: add the cluster's Services to no_proxy",
         ),
         (
             DISCOVERY + "bad status from https://10.0.0.9:443/apis/custom.metrics.k8s.io/v1beta1: 401",
-            "does not accept the control plane's client certificate, of the authority in ConfigMap "
+            "does not accept the control plane's client certificate, from the authority in ConfigMap "
             "kube-system/extension-apiserver-authentication, with the CN front-proxy-client or aggregator",
         ),
-        (DISCOVERY + "dial tcp 10.0.0.9:403: connect: connection refused", "nothing listens there: the port of the"),
-        ('service/s in "kube-system" is not listening on port 443', "nothing listens there"),
+        (
+            DISCOVERY + "dial tcp 10.0.0.9:403: connect: connection refused",
+            "nothing listens on the port: the APIService",
+        ),
+        ('service/s in "kube-system" is not listening on port 443', "nothing listens on the port"),
         (
             DISCOVERY + "tls: failed to verify certificate: x509: certificate signed by unknown authority",
             "needs a caBundle",
@@ -285,9 +293,9 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
     [
         (
             {ADAPTER_RULES: config_map({**RULE, "name": {"as": "other"}})},
-            f"no rule of the adapter exposes {METRIC} (exposed are other). If somebody changed its ConfigMap by hand",
+            f"no adapter rule exposes {METRIC} (exposed: other). If its ConfigMap was changed by hand",
         ),
-        ({ADAPTER_RULES: config_map()}, f"no rule of the adapter exposes {METRIC} (exposed are none)"),
+        ({ADAPTER_RULES: config_map()}, f"no adapter rule exposes {METRIC} (exposed: none)"),
         (
             {query(RULE["seriesQuery"]): series(), query(METRIC): series(), query(FAMILY): series()},
             "no exporter: Prometheus has no series DCGM_*: turn on GPU monitoring of the cluster",
@@ -298,20 +306,19 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
                 query(METRIC): series(),
                 query(FAMILY): series({"__name__": "DCGM_FI_DEV_GPU_UTIL"}),
             },
-            f"no series: the exporter has none called {METRIC}, since no process uses a GPU "
-            "(it has DCGM_FI_DEV_GPU_UTIL)",
+            f"no series: the exporter has no {METRIC}, because no process uses a GPU (it has DCGM_FI_DEV_GPU_UTIL)",
         ),
         (
             {
                 query(RULE["seriesQuery"]): series(),
                 query(METRIC): series({"pod": "bert-1", "namespace": "default", "gpu": "0"}),
             },
-            f"other labels: {METRIC} has no NamespaceName and no PodName, by which the rule finds pods "
+            f"wrong labels: {METRIC} lacks NamespaceName and PodName, which the rule uses to find pods "
             "(its labels are gpu, namespace, pod)",
         ),
         (
             {query(RULE["seriesQuery"]): series({**OURS, "PodName": "bert-9"})},
-            f"no series: {METRIC} has none with PodName bert-1, since no process uses a GPU there",
+            f"no series: {METRIC} has no series with PodName bert-1, because no process uses its GPU",
         ),
         ({query(RULE["seriesQuery"]): series(OURS)}, "the adapter has not found it yet"),
         (
@@ -324,7 +331,7 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--prometheus-url=http://127.0.0.1:1/secret-token")]}},
-            "Prometheus can't be reached from here (NewConnectionError): ask it for",
+            "Prometheus can't be reached from here (NewConnectionError): query",
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--no-url")]}},
@@ -359,10 +366,13 @@ def test_an_answer_that_is_no_json_is_a_broken_link() -> None:
     [
         (
             series(),
-            "no series: Prometheus has none called vllm:num_requests_waiting. Check that the pods expose it, and that "
-            "a ServiceMonitor or PodMonitor lets Prometheus scrape them",
+            "no series: Prometheus has no series named vllm:num_requests_waiting. Check that the pods expose it, and "
+            "that a ServiceMonitor or PodMonitor lets Prometheus scrape them",
         ),
-        (series({"namespace": "default", "pod": "bert-9"}), "has none with pod bert-1, since that pod is not scraped"),
+        (
+            series({"namespace": "default", "pod": "bert-9"}),
+            "has no series with pod bert-1, because the pod is not scraped",
+        ),
         (series({"job": "engine"}), "the rule and the scrape configuration disagree"),
     ],
 )

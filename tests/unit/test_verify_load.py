@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from live.cluster_client import UnreachableError
-from live.verify import LoadWalk, Step
+from live.verify import LoadTest, Step
 from live.verify.cluster_reader import ClusterReader
-from live.verify.load import Pace, answers
+from live.verify.load import Pace, responses_by_code
 from tests.unit.fake_cluster import HPA, FakeCluster, Script, healthy, hpa, running
 
 # What `hey -n 10000 -c 200` v0.1.5 prints, less its histogram.
@@ -66,8 +66,8 @@ def walk(
 ) -> list[Step]:
     with running(Script(moments, loaded).answers) as cluster:
         command = load(cluster, summary, exit_code)
-        walk = LoadWalk(cluster.service, cluster.client, command, pace=pace, **wanted)
-        return [*walk.under_load(), walk.after_load()]
+        load_test = LoadTest(cluster.service, cluster.client, command, pace=pace, **wanted)
+        return [*load_test.under_load(), load_test.after_load()]
 
 
 def test_the_guides_walk_holds_at_each_step() -> None:
@@ -118,8 +118,8 @@ def test_pods_that_are_ready_only_after_the_load_are_waited_for() -> None:
 def test_a_reading_that_comes_only_after_the_load_counts() -> None:
     late = [IDLE, *[("0", 1, 1)] * 2, *[("23", 2, 1)] * 20, ("0", 2, 2), IDLE]
     with running(Script(late, loaded=2).answers) as cluster:
-        walk = LoadWalk(cluster.service, cluster.client, load(cluster), pace=FAST)
-        [_, _, reading, growth] = walk.under_load()
+        load_test = LoadTest(cluster.service, cluster.client, load(cluster), pace=FAST)
+        [_, _, reading, growth] = load_test.under_load()
     assert (reading.observed, growth.ok) == ("23/20", True)
 
 
@@ -138,13 +138,13 @@ def test_a_load_that_was_not_all_answered_with_200_fails(summary: str, exit_code
 
 
 def test_the_lines_of_the_error_distribution_are_no_answers() -> None:
-    assert answers(SUMMARY + REFUSED.replace("[12]", "[500]")) == {200: 10000}
+    assert responses_by_code(SUMMARY + REFUSED.replace("[12]", "[500]")) == {200: 10000}
 
 
 @pytest.mark.parametrize("moment", [("5", 1, 1), ("0", 2, 2), ("0", 1, 0), (None, 1, 1)])
 def test_no_load_is_put_on_a_service_that_is_not_idle(moment: tuple[str | None, int, int]) -> None:
     with running(Script([moment], loaded=1).answers) as cluster:
-        [before] = LoadWalk(cluster.service, cluster.client, load(cluster), pace=HASTY).under_load()
+        [before] = LoadTest(cluster.service, cluster.client, load(cluster), pace=HASTY).under_load()
         assert "/load" not in cluster.requests
     assert not before.ok
     assert before.expected == "0/20 at 1 replica(s)"
@@ -152,14 +152,14 @@ def test_no_load_is_put_on_a_service_that_is_not_idle(moment: tuple[str | None, 
 
 def test_a_service_that_calms_down_is_waited_for() -> None:
     with running(Script([("30", 3, 3)] * 5 + [IDLE], loaded=99).answers) as cluster:
-        before = next(LoadWalk(cluster.service, cluster.client, ["false"], pace=FAST).under_load())
+        before = next(LoadTest(cluster.service, cluster.client, ["false"], pace=FAST).under_load())
     assert before.ok
 
 
 def test_an_hpa_that_is_gone_fails_each_wait_with_its_sentence() -> None:
     with running({**healthy(), HPA: None}) as cluster:
-        walk = LoadWalk(cluster.service, cluster.client, ["false"], pace=FAST)
-        steps = [*walk.under_load(), walk.after_load()]
+        load_test = LoadTest(cluster.service, cluster.client, ["false"], pace=FAST)
+        steps = [*load_test.under_load(), load_test.after_load()]
     assert [(step.name, step.ok) for step in steps] == [("idle before load", False), ("scale in", False)]
     assert all("not found (404)" in step.observed for step in steps)
 
@@ -172,18 +172,18 @@ def test_a_moment_without_an_answer_ends_neither_a_wait_nor_the_load() -> None:
     steady: Callable[[], dict[str, Any]] = script.answers[HPA]
     looks = iter(range(10**6))
     with running({**script.answers, HPA: lambda: UNWELL if next(looks) in {1, 3, 4} else steady()}) as cluster:
-        walk = LoadWalk(cluster.service, cluster.client, load(cluster), pace=FAST)
-        steps = [*walk.under_load(), walk.after_load()]
+        load_test = LoadTest(cluster.service, cluster.client, load(cluster), pace=FAST)
+        steps = [*load_test.under_load(), load_test.after_load()]
     assert [step for step in steps if not step.ok] == []
 
 
 def test_a_cluster_that_stays_unwell_is_told_at_the_end_of_the_wait() -> None:
     looks = iter(range(10**6))
     with running({**healthy(), HPA: lambda: UNWELL if next(looks) else hpa("30", 3)}) as cluster:
-        [before] = LoadWalk(cluster.service, cluster.client, ["false"], pace=HASTY).under_load()
+        [before] = LoadTest(cluster.service, cluster.client, ["false"], pace=HASTY).under_load()
     assert (before.ok, before.observed) == (
         False,
-        "the API server says Internal Server Error (500): etcd leader changed",
+        "the API server answers Internal Server Error (500): etcd leader changed",
     )
 
 
@@ -221,10 +221,10 @@ def test_a_load_that_does_not_end_is_ended_with_all_its_processes(held: tuple[li
     command, reader = held
     with running(healthy()) as cluster:
         pace = Pace(interval=0.001, load=1, margin=0)
-        steps = LoadWalk(cluster.service, cluster.client, command, pace=pace).under_load()
+        steps = LoadTest(cluster.service, cluster.client, command, pace=pace).under_load()
         next(steps)
         step = next(steps)
-    assert (step.ok, step.observed) == (False, "no answer, and the load was ended after 1 s")
+    assert (step.ok, step.observed) == (False, "no answer, and the load was stopped after 1 s")
     assert started(reader)
     assert all_ended(reader)
 
@@ -236,7 +236,7 @@ def test_a_walk_that_cannot_go_on_leaves_no_load_behind(held: tuple[list[str], i
         return (401, {"message": "Unauthorized"}) if started(reader) else hpa("0", 1)
 
     with running({**healthy(), HPA: until_the_credential_expires}) as cluster:
-        steps = LoadWalk(cluster.service, cluster.client, command, pace=FAST).under_load()
+        steps = LoadTest(cluster.service, cluster.client, command, pace=FAST).under_load()
         assert next(steps).ok
         with pytest.raises(UnreachableError):
             next(steps)

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from live.verify.wait import NotProvenError, wait_until_proven
+from live.verify.wait import NoMetricsError, wait_until_metrics_are_read
 from tests.unit.fake_cluster import CUSTOM, HPA, VALUES, FakeCluster, Script, healthy, hpa, running
 from tests.unit.program import Recorder, run_program, stack_config
 
@@ -65,7 +65,7 @@ def test_no_metric_is_asked_for_at_preview_or_without_a_wait(wait: str, preview:
 def test_a_kubeconfig_that_cannot_be_used_is_told_without_its_content(found: str, spoilt: str, sentence: str) -> None:
     with running(healthy()) as cluster:
         kubeconfig = cluster.kubeconfig.replace(found, spoilt)
-        with pytest.raises(NotProvenError) as failure:
-            asyncio.run(wait_until_proven(cluster.outputs, kubeconfig, 0, print))
+        with pytest.raises(NoMetricsError) as failure:
+            asyncio.run(wait_until_metrics_are_read(cluster.outputs, kubeconfig, 0, print))
     assert str(failure.value).startswith(f"The cluster {sentence}")
     assert "c2VjcmV0" not in "".join(traceback.format_exception(failure.value))
