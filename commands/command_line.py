@@ -35,7 +35,7 @@ COMPLETION_VARIABLE = "_ACKGPU_COMPLETE"
 
 
 class CommandError(Exception):
-    """Stops the command with a message and an exit code."""
+    """An error that ends the command with a message and an exit code."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)

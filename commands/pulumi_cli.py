@@ -1,4 +1,4 @@
-"""Runs the `pulumi` command, for its output or in the terminal of the user."""
+"""Run the `pulumi` command, for its output or in the user's terminal."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Provide a temporary folder: at each preview, the Kubernetes provider leaves a kubeconfig with its key."""
+    """Create a temporary folder, because every preview of the Kubernetes provider leaves a kubeconfig with a key."""
     with tempfile.TemporaryDirectory(prefix="ackgpu-") as folder:
         yield Path(folder)
 

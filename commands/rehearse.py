@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def rehearsal_layout() -> Iterator[Layout]:
-    """Point this process's environment at the checkout's rehearsal cloud and return the layout of that cloud."""
+    """Set the environment for this checkout's rehearsal cloud and return its layout."""
     from rehearsal.environment import own_variables
     from rehearsal.errors import RehearsalError
     from rehearsal.layout import Layout

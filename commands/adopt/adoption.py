@@ -50,7 +50,7 @@ def adopt_live(stack: str, *, write: bool) -> None:
             before = path.read_text("utf-8-sig")
             after = with_settings(before, changed_settings(inventory.proposal.settings, settings))
             if not inventory.importable and before == after:
-                print("", "The stack already has all of these resources.", sep="\n")
+                print("", "Nothing to adopt: the stack already has every live resource.", sep="\n")
                 return
             draft.parent.mkdir(parents=True)
             draft.write_text(after, encoding="utf-8")
@@ -75,7 +75,7 @@ def _settings(path: Path) -> Settings:
     if settings.platform:
         raise AdoptionError(f"platform is {settings.platform!r}. Run `./ackgpu adopt` for the platform's own stack.")
     if settings.cluster.id is None:
-        raise AdoptionError("cluster.create creates a new cluster, which has nothing to adopt. Set cluster.id instead.")
+        raise AdoptionError("cluster.create creates a new cluster without resources to adopt. Set cluster.id instead.")
     return settings
 
 

@@ -12,7 +12,7 @@ from commands.adopt.live_objects import display_name
 from live.cluster_client import Object
 
 _KUBECTL = ("kubectl", "before-first-apply")
-"""Field managers. The Kubernetes provider takes over their fields and removes any that the program does not set."""
+"""The Kubernetes provider takes over the fields of these managers and removes those that the program does not set."""
 
 _IGNORED = {
     # Replaced pods have their own note; the HPA owns the replica count.

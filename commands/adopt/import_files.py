@@ -46,7 +46,7 @@ class LiveResource:
 
 
 def resource_key(step: Step) -> tuple[str, ...]:
-    """Return the key of the live resource that a step of the preview is about."""
+    """Return the key under which a step of the preview finds its live resource."""
     if step.type in (NODE_POOL, RELEASE):
         return (step.type,)
     metadata = step.inputs.get("metadata") or {}

@@ -89,7 +89,7 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
 
 
 def _preset(live: Sequence[Rule], settings: Settings) -> RulePreset | None:
-    """Return the preset with only rules that the live list contains."""
+    """Return the preset whose rules are all in the live list."""
     own = {preset: replace(settings.rule_set, preset=preset).rules() for preset in RULE_PRESETS}
     return next((preset for preset, rules in own.items() if all(rule in live for rule in rules)), None)
 

@@ -360,7 +360,7 @@ def test_no_secret_is_in_the_open(rehearsal: Rehearsal, adopted: Adoption) -> No
 
 def test_a_second_time_all_is_in_the_stack_already(rehearsal: Rehearsal, adopted: Adoption) -> None:
     again = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
-    assert "The stack already has all of these resources." in again
+    assert "Nothing to adopt: the stack already has every live resource." in again
     assert again.count("in stack ") == 5
     assert rehearsal.stack_file.read_text() == adopted.text
     assert not (rehearsal.layout.checkout / "build" / "adopt" / REHEARSAL).exists()

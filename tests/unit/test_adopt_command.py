@@ -215,7 +215,7 @@ def test_does_nothing_when_the_stack_has_all_resources(
         adoption, "read_live_objects", lambda client, settings: LiveObjects([ServiceObjects(None, None, [])], None)
     )
     assert command_line.run(["adopt", "--stack", "dev"]) == 0
-    assert capsys.readouterr().out.endswith("\nThe stack already has all of these resources.\n")
+    assert capsys.readouterr().out.endswith("\nNothing to adopt: the stack already has every live resource.\n")
     assert not (checkout / "build" / "adopt" / "dev").exists()
 
 
