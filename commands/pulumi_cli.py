@@ -64,14 +64,19 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
     require_pulumi()
     command = ["pulumi", "--cwd", str(CHECKOUT / "commands" / "access"), operation, "--run-program", "--stack", stack]
     received: list[int] = []
+    unsent: list[int] = []
     processes: list[subprocess.Popen[bytes]] = []
+
+    def forward() -> None:
+        while processes and unsent:
+            processes[0].send_signal(unsent.pop())
 
     def interrupt(number: int, _: FrameType | None) -> None:
         received.append(number)
         # The terminal sends Ctrl-C to pulumi too; a second interrupt would kill it.
         if number != signal.SIGINT and len(received) == 1:
-            for process in processes:
-                process.send_signal(signal.SIGINT)
+            unsent.append(signal.SIGINT)
+            forward()
 
     # Set before pulumi starts: it would inherit a SIGINT that a shell without job control ignores.
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -81,6 +86,8 @@ def with_new_credential(operation: str, stack: str, *, yes: bool) -> int:
                 [*command, *(["--yes"] if yes else [])], env={**os.environ, "TMPDIR": str(folder)}
             )
             processes.append(process)
+            # A signal may arrive while pulumi starts.
+            forward()
             # Remove the temporary files only after pulumi has finished or cancelled the operation.
             code = process.wait()
     finally:

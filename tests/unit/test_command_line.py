@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,15 +156,19 @@ def test_refresh_runs_only_the_providers_and_keeps_the_exit_code(engine: Path) -
     assert not Path((engine / "folder").read_text().strip()).exists()
 
 
+def wait_until_pulumi_runs(engine: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not (engine / "folder").exists() or not (engine / "folder").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_refresh_cancels_pulumi_and_leaves_no_key(engine: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "commands", "refresh", "--stack", "dev"]
     process = subprocess.Popen(command, cwd=CHECKOUT, env={**os.environ, "WAIT": "1"}, start_new_session=True)
     try:
-        deadline = time.monotonic() + 30
-        while not (engine / "folder").exists() or not (engine / "folder").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until_pulumi_runs(engine)
         if number == signal.SIGINT:
             # The terminal sends Ctrl-C to the whole process group.
             os.killpg(process.pid, number)
@@ -172,10 +177,28 @@ def test_an_interrupted_refresh_cancels_pulumi_and_leaves_no_key(engine: Path, n
         assert process.wait(30) == 130
         assert (engine / "arguments").read_text().endswith("cancelled\n")
         assert not Path((engine / "folder").read_text().strip()).exists()
-
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_signal_while_pulumi_starts_cancels_it(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            wait_until_pulumi_runs(engine)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        def wait(self, timeout: float | None = None) -> int:
+            try:
+                return super().wait(30)
+            finally:
+                self.kill()
+
+    monkeypatch.setenv("WAIT", "1")
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    assert run(["refresh", "--stack", "dev"]) == 130
+    assert (engine / "arguments").read_text().endswith("cancelled\n")
 
 
 @pytest.mark.parametrize("command", ["adopt", "check", "destroy", "refresh", "verify"])
