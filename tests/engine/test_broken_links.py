@@ -124,7 +124,7 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
             "are controlled by multiple HPAs: [default/gpu-hpa default/other]): delete the other HPA",
             marks=pytest.mark.case("C5"),
         ),
-        (no_rule, f"no rule of the adapter exposes {METRIC}"),
+        (no_rule, f"no adapter rule exposes {METRIC}"),
         (no_ready_pod, f"pods of default/{SERVICE}: 0 of 1 Ready"),
         (
             scraped_otherwise(exporter_gone),

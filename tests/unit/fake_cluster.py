@@ -1,4 +1,4 @@
-"""A cluster that answers what a test says, over HTTP or HTTPS on loopback."""
+"""A fake API server with given answers, over HTTP or HTTPS on loopback."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ RULE: dict[str, Any] = {
 
 
 def adapter_pod(*arguments: str, ready: bool = True) -> dict[str, Any]:
-    """By default its Prometheus is the fake cluster."""
+    """Return the adapter's pod. By default, the fake cluster is also its Prometheus."""
     container = {"name": "c", "args": ["--v=5", *(arguments or [f"--prometheus-url=<host>{PROMETHEUS}"])]}
     volumes = [{"name": "token", "secret": {}}, {"name": "config", "configMap": {"name": "adapter-config"}}]
     metadata = {"name": "adapter-1", "namespace": "kube-system"}
@@ -97,8 +97,10 @@ def config_map(*rules: dict[str, Any]) -> dict[str, Any]:
 
 
 def series(*labels: dict[str, str]) -> dict[str, Any]:
-    """Prometheus' answer to a query."""
-    samples: list[dict[str, Any]] = [{"metric": {"__name__": METRIC, **one}, "value": [0, "1"]} for one in labels]
+    """Return Prometheus' answer to a query."""
+    samples: list[dict[str, Any]] = [
+        {"metric": {"__name__": METRIC, **labelset}, "value": [0, "1"]} for labelset in labels
+    ]
     return {"status": "success", "data": {"resultType": "vector", "result": samples}}
 
 
@@ -107,7 +109,7 @@ def query(selector: str) -> str:
 
 
 def healthy() -> dict[str, Any]:
-    """A stack that works and is idle."""
+    """Return the answers for a healthy, idle stack."""
     return {
         ADAPTER_SERVICE: {"spec": {"selector": {"app": "adapter"}}},
         ADAPTER_PODS: {"items": [adapter_pod()]},
@@ -124,7 +126,7 @@ def healthy() -> dict[str, Any]:
 
 
 def kubeconfig_of(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> str:
-    """A kubeconfig's content."""
+    """Return the content of a kubeconfig."""
     content = {
         "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **cluster}}],
@@ -135,7 +137,7 @@ def kubeconfig_of(cluster: dict[str, Any], user: dict[str, Any] | None = None) -
 
 
 class FakeCluster:
-    """Answers each path from `answers`; a callable is asked anew each time."""
+    """Answers each path from `answers`; calls a callable for each request."""
 
     def __init__(self, host: str, answers: dict[str, Any]) -> None:
         self.host = host
@@ -155,7 +157,7 @@ class FakeCluster:
 
     @property
     def raw_outputs(self) -> dict[str, Any]:
-        """As the stack exports them."""
+        """The outputs that the stack exports."""
         service = {
             "name": "bert",
             "namespace": "default",
@@ -190,7 +192,7 @@ class FakeCluster:
         if callable(content):
             content = content()
         if content is None:
-            content = (404, {"kind": "Status", "message": "nothing of that name", "code": 404})
+            content = (404, {"kind": "Status", "message": "no such object", "code": 404})
         status, body = content if isinstance(content, tuple) else (200, content)
         text = body if isinstance(body, str) else json.dumps(body)
         return status, text.replace("<host>", self.host)
@@ -216,17 +218,17 @@ def running(answers: dict[str, Any], tls: ssl.SSLContext | None = None) -> Itera
             self.wfile.write(b"{}")
 
         def log_message(self, format: str, *args: Any) -> None:
-            """The tests' output stays clean."""
+            """Keep the tests' output clean."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
-            # Of a client that was refused, or that refused the server.
+            # The client or the server rejected the other's certificate.
             if not isinstance(sys.exc_info()[1], ssl.SSLError):
                 super().handle_error(request, client_address)
 
     with Server(("127.0.0.1", 0), Handler) as server:
         if tls is not None:
-            # The handshake belongs to the thread of its connection, where a failure ends no other.
+            # Handshakes run in the connections' own threads, so a failure affects no other connection.
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         cluster = FakeCluster(f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}", answers)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -239,30 +241,30 @@ def running(answers: dict[str, Any], tls: ssl.SSLContext | None = None) -> Itera
 
 
 class Script:
-    """An HPA and its pods that go one moment further with each look at the HPA, and stay at the last.
+    """An HPA and its pods. Each read of the HPA advances to the next moment; the last moment stays.
 
     Args:
-        moments: what the HPA reads, how many replicas it wants, how many pods are Ready.
-        loaded: how many of the moments the load lasts; a GET of `/load` answers when it ends.
+        moments: the HPA's reading, its desired replicas, and the number of Ready pods.
+        loaded: number of moments under load; a GET of `/load` answers after them.
     """
 
     def __init__(self, moments: Sequence[tuple[str | None, int, int]], loaded: int) -> None:
         self._moments = moments
         self._loaded = loaded
-        self._looks = 0
-        self._over = threading.Event()
+        self._reads = 0
+        self._load_ended = threading.Event()
 
     @property
     def answers(self) -> dict[str, Any]:
         return {**healthy(), HPA: self._hpa, POD_LIST: self._pods, "/load": self._load}
 
     def _now(self) -> tuple[str | None, int, int]:
-        return self._moments[min(self._looks, len(self._moments)) - 1]
+        return self._moments[min(self._reads, len(self._moments)) - 1]
 
     def _hpa(self) -> dict[str, Any]:
-        if self._looks >= self._loaded:
-            self._over.set()
-        self._looks += 1
+        if self._reads >= self._loaded:
+            self._load_ended.set()
+        self._reads += 1
         reading, desired, _ = self._now()
         return hpa(reading, desired)
 
@@ -270,4 +272,4 @@ class Script:
         return {"items": [pod(f"bert-{number}") for number in range(self._now()[2])]}
 
     def _load(self) -> str:
-        return "over" if self._over.wait(timeout=20) else "the script never came to the end of the load"
+        return "over" if self._load_ended.wait(timeout=20) else "the script did not reach the end of the load"

@@ -1,4 +1,4 @@
-"""The kubeconfig leads to the endpoint that the settings choose."""
+"""The kubeconfig uses the endpoint from the settings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ AUTHORITY = trustme.CA()
 CONTENT = kubeconfig(INTERNET, AUTHORITY.cert_pem.bytes(), certificate_user(AUTHORITY, "kubernetes-admin")).decode()
 
 
-def test_one_that_leads_there_already_is_not_touched_by_a_blank() -> None:
-    written = CONTENT.replace("server: ", "server:   ")
-    assert BOTH.apply_to(written, "internet") == written
+def test_a_kubeconfig_with_the_endpoint_keeps_its_white_space() -> None:
+    content = CONTENT.replace("server: ", "server:   ")
+    assert BOTH.apply_to(content, "internet") == content
 
 
-def test_nothing_but_the_server_differs_for_the_other_endpoint() -> None:
+def test_changes_only_the_server_for_the_other_endpoint() -> None:
     changed = BOTH.apply_to(CONTENT, "intranet")
     assert server_of(changed) == INTRANET
     expected = yaml.safe_load(CONTENT)
@@ -31,23 +31,23 @@ def test_nothing_but_the_server_differs_for_the_other_endpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoints", "wanted", "told"),
+    ("endpoints", "endpoint", "message"),
     [
         (ApiEndpoints(intranet=INTRANET), "internet", "cluster.apiEndpoint is internet, .* Set it to intranet"),
         (ApiEndpoints(internet=INTERNET), "intranet", "cluster.apiEndpoint is intranet, .* Set it to internet"),
         (ApiEndpoints(), "intranet", "cluster.apiEndpoint is intranet, .* Set it to internet"),
     ],
 )
-def test_an_endpoint_that_the_cluster_does_not_have_is_told(endpoints: ApiEndpoints, wanted: str, told: str) -> None:
-    with pytest.raises(pulumi.RunError, match=told):
-        endpoints.apply_to(CONTENT, wanted)
+def test_refuses_an_endpoint_that_the_cluster_lacks(endpoints: ApiEndpoints, endpoint: str, message: str) -> None:
+    with pytest.raises(pulumi.RunError, match=message):
+        endpoints.apply_to(CONTENT, endpoint)
 
 
-def test_where_no_address_is_told_the_kubeconfig_leads_where_it_does() -> None:
+def test_keeps_the_server_if_ack_reports_no_addresses() -> None:
     assert ApiEndpoints().apply_to(CONTENT, "internet") == CONTENT
 
 
 @pytest.mark.parametrize("content", ["", "text", "[1]", "clusters: []", "clusters: [{}]", "a: [", "[" * 5000])
-def test_a_kubeconfig_of_another_shape_is_left_to_those_who_use_it(content: str) -> None:
+def test_leaves_an_invalid_kubeconfig_unchanged(content: str) -> None:
     assert BOTH.apply_to(content, "intranet") == content
     assert server_of(content) == ""

@@ -1,4 +1,4 @@
-"""Helm's record of a release, in the form of its own storage driver (pkg/storage/driver/util.go: encodeRelease)."""
+"""Helm's record of a release, in the format of its storage driver (pkg/storage/driver/util.go: encodeRelease)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live.helm_release import HelmRelease, HelmReleaseError, decode, latest
 
 
 def secret(packed: bytes) -> dict[str, Any]:
-    """As the API server answers it: Helm's own base64 within that of a Secret's data."""
+    """Return a Secret as the API server does: Helm's base64 within the base64 of its data."""
     return {"data": {"release": base64.b64encode(base64.b64encode(packed)).decode()}}
 
 
@@ -35,7 +35,7 @@ def zipped(content: Any) -> bytes:
     return gzip.compress(json.dumps(content).encode())
 
 
-def test_a_record_is_read() -> None:
+def test_decodes_a_record() -> None:
     assert decode(secret(zipped(record()))) == HelmRelease(
         name="adapter",
         namespace="kube-system",
@@ -49,15 +49,15 @@ def test_a_record_is_read() -> None:
     )
 
 
-def test_a_release_without_values_of_the_users_own_has_none() -> None:
+def test_a_release_without_user_values_has_empty_values() -> None:
     assert decode(secret(zipped(record(config=None)))).values == {}
 
 
-def test_the_values_are_not_shown_since_they_may_be_secret() -> None:
+def test_repr_hides_the_values() -> None:
     assert "a-token" not in repr(decode(secret(zipped(record()))))
 
 
-def test_the_newest_revision_counts_as_a_number() -> None:
+def test_compares_revisions_as_numbers() -> None:
     found = latest(secret(zipped(record(revision))) for revision in (9, 10, 2))
     assert found and found.revision == 10
     assert latest([]) is None
@@ -68,7 +68,7 @@ def test_the_newest_revision_counts_as_a_number() -> None:
     [
         {},
         {"data": None},
-        {"data": {"release": "no base64"}},
+        {"data": {"release": "not base64"}},
         secret(b"neither gzip nor JSON"),
         secret(zipped(record())[:40]),
         secret(zipped(["a", "list"])),
@@ -76,7 +76,7 @@ def test_the_newest_revision_counts_as_a_number() -> None:
         secret(zipped(record(config="a text of a-token"))),
     ],
 )
-def test_what_is_no_record_is_refused_without_its_content(broken: dict[str, Any]) -> None:
+def test_refuses_an_invalid_record_without_quoting_it(broken: dict[str, Any]) -> None:
     with pytest.raises(HelmReleaseError) as error:
         decode(broken)
     assert "token" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Rules that an HPA still reads outlast the adapter's update; and what became of rules is told."""
+"""Rules that an HPA still reads survive the adapter's update, and changed rules are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OLD, NEW, BOTH = rule("old"), rule("new"), rule("both")
         {"type": "Pods", "pods": {"metricName": "old", "targetAverageValue": "20"}},
     ],
 )
-def test_a_rule_stays_that_an_hpa_reads_and_the_settings_no_longer_have(metric: dict[str, Any]) -> None:
+def test_keeps_a_removed_rule_that_an_hpa_reads(metric: dict[str, Any]) -> None:
     assert rules_to_keep([OLD, BOTH], [hpa(metric)], [NEW, BOTH]) == [KeptRule(OLD, "old", ["demo/bert-hpa"])]
 
 
@@ -49,15 +49,15 @@ def test_a_rule_stays_that_an_hpa_reads_and_the_settings_no_longer_have(metric: 
         ([OLD], [{"metadata": {"namespace": "demo", "name": "cpu"}, "spec": {}}]),
         ([], [hpa(pods("old"))]),
         ([rule("both", "another query")], [hpa(pods("both"))]),
-        # Which names it exposes depends on the series.
+        # The exposed names depend on the series.
         ([{"seriesQuery": '{__name__=~"old.*"}'}], [hpa(pods("old"))]),
     ],
 )
-def test_no_other_rule_stays(live: list[Rule], hpas: list[dict[str, Any]]) -> None:
+def test_keeps_no_other_rule(live: list[Rule], hpas: list[dict[str, Any]]) -> None:
     assert rules_to_keep(live, hpas, [NEW, BOTH]) == []
 
 
-def test_each_reader_is_named_once() -> None:
+def test_lists_each_reader_once() -> None:
     readers = [hpa(pods("old"), pods("old"), name="a"), hpa(pods("old"), name="b")]
     [kept] = rules_to_keep([OLD], readers, [])
     assert kept.readers == ["demo/a", "demo/b"]
@@ -73,7 +73,7 @@ def test_each_reader_is_named_once() -> None:
         ("a old b other", "a b", "a old b other"),
     ],
 )
-def test_kept_rules_have_their_place_so_that_fewer_rules_are_no_change(live: str, new: str, expected: str) -> None:
+def test_kept_rules_keep_their_position(live: str, new: str, expected: str) -> None:
     live_rules, new_rules = ([rule(name) for name in names.split()] for names in (live, new))
     readers = [hpa(pods("old"), pods("other"))]
     kept = rules_to_keep(live_rules, readers, new_rules)
@@ -81,7 +81,7 @@ def test_kept_rules_have_their_place_so_that_fewer_rules_are_no_change(live: str
 
 
 @pytest.mark.parametrize(
-    ("live", "told"),
+    ("live", "differences"),
     [
         ([OLD, BOTH], []),
         ([BOTH, OLD], []),
@@ -92,10 +92,10 @@ def test_kept_rules_have_their_place_so_that_fewer_rules_are_no_change(live: str
         ([], ["the rule for old is missing", "the rule for both is missing"]),
     ],
 )
-def test_each_rule_that_is_not_as_it_was_given_is_named(live: list[Rule], told: list[str]) -> None:
-    assert list(drift(fingerprints([OLD, BOTH]), live)) == told
+def test_reports_each_rule_that_differs_from_the_stacks(live: list[Rule], differences: list[str]) -> None:
+    assert list(drift(fingerprints([OLD, BOTH]), live)) == differences
 
 
-def test_a_rule_without_a_name_of_its_own_is_named_by_what_it_selects() -> None:
+def test_reports_a_rule_without_a_name_by_its_selector() -> None:
     nameless: Rule = {"seriesQuery": '{__name__=~"any.*"}'}
     assert list(drift({}, [nameless])) == ['the rule for {__name__=~"any.*"} is not from this stack']

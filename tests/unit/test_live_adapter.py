@@ -1,4 +1,4 @@
-"""The adapter's release as a run finds it: what is told at preview, what is kept, and what a killed run left."""
+"""The adapter's live release: warnings at preview, kept rules, and cleanup after a killed run."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def record(
     }
 
 
-def kinds(*named: tuple[str, str, bool]) -> dict[str, Any]:
-    return {"resources": [{"kind": kind, "name": name, "namespaced": inside} for kind, name, inside in named]}
+def kinds(*entries: tuple[str, str, bool]) -> dict[str, Any]:
+    return {"resources": [{"kind": kind, "name": name, "namespaced": namespaced} for kind, name, namespaced in entries]}
 
 
 def answers(*records: dict[str, Any], hpas: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
@@ -94,17 +94,17 @@ def previewed(*records: dict[str, Any], hpas: tuple[dict[str, Any], ...] = (), *
 
 
 @pytest.fixture(autouse=True)
-def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.WARNING, logger="httpx")
     caplog.set_level(logging.INFO)
     return caplog
 
 
-def test_another_version_of_the_chart_is_told_and_replaces_the_release(told: pytest.LogCaptureFixture) -> None:
+def test_another_chart_version_warns_and_replaces_the_release(logged: pytest.LogCaptureFixture) -> None:
     release = previewed(record(version="1.2.0")).one(RELEASE)
     assert (
         "The adapter's chart changes from 1.2.0 to 1.3.2. `up` uninstalls the release and installs it again"
-        in told.text
+        in logged.text
     )
     assert release.replace_on_changes == ("version",)
     assert release.delete_before_replace
@@ -114,24 +114,24 @@ def test_another_version_of_the_chart_is_told_and_replaces_the_release(told: pyt
 @pytest.mark.parametrize(
     "records", [(), (record(),), (record(status="failed"),), (record(version="1.2.0", stack=None),)]
 )
-def test_nothing_is_told_of_a_release_that_is_only_updated_or_of_others(
-    told: pytest.LogCaptureFixture, records: tuple[dict[str, Any], ...]
+def test_no_warning_for_an_update_or_another_owners_release(
+    logged: pytest.LogCaptureFixture, records: tuple[dict[str, Any], ...]
 ) -> None:
     previewed(*records)
-    assert "adapter" not in told.text
+    assert "adapter" not in logged.text
 
 
 @pytest.mark.parametrize("status", ["pending-install", "pending-upgrade", "uninstalling"])
-def test_what_a_killed_run_left_is_told_with_what_to_do(told: pytest.LogCaptureFixture, status: str) -> None:
+def test_warns_about_an_unfinished_release(logged: pytest.LogCaptureFixture, status: str) -> None:
     previewed(record(status=status))
-    assert f"The adapter's release has been {status} since " in told.text
-    assert "`pulumi up --replace '**::adapter-release'`" in told.text
-    told.clear()
+    assert f"The adapter's release has been {status} since " in logged.text
+    assert "`pulumi up --replace '**::adapter-release'`" in logged.text
+    logged.clear()
     previewed(record(status=status, stack="ackgpu/another"))
-    assert status not in told.text
+    assert status not in logged.text
 
 
-def test_a_preview_asks_the_cluster_once_for_each_thing() -> None:
+def test_a_preview_sends_each_request_once() -> None:
     with running(answers(record(), hpas=(reader("queue"),))) as cluster:
         run_program(stack_config("rehearsal"), Recorder(preview=True, kubeconfig=cluster.kubeconfig))
     assert f"{SECRETS}?labelSelector=owner=helm,name={NAME}" in cluster.requests
@@ -142,14 +142,16 @@ def rules_of(recorder: Recorder) -> Any:
     return recorder.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"]
 
 
-def test_a_rule_that_an_hpa_reads_stays_for_the_run_and_is_told(told: pytest.LogCaptureFixture) -> None:
+def test_keeps_and_reports_a_rule_that_an_hpa_reads(logged: pytest.LogCaptureFixture) -> None:
     recorder = previewed(record(), hpas=(reader("queue"),))
     assert rules_of(recorder) == [RULE, *RuleSet().rules()]
-    assert "keeps its rule for queue, which the settings no longer have: an HPA still reads it (demo/own)" in told.text
+    assert (
+        "keeps its rule for queue, which the settings no longer have: an HPA still reads it (demo/own)" in logged.text
+    )
     assert "queue" in recorder.outputs["adapterRules"]
 
 
-def test_hpas_are_read_from_an_older_cluster_too() -> None:
+def test_reads_hpas_from_an_older_cluster() -> None:
     older: dict[str, Any] = {HPAS: None, HPAS.replace("v2", "v2beta1"): {"items": [reader("queue")]}}
     assert RULE in rules_of(previewed(record(), **older))
 
@@ -157,9 +159,9 @@ def test_hpas_are_read_from_an_older_cluster_too() -> None:
 @pytest.mark.parametrize(
     "found", [{SECRETS: (403, {"message": "no"})}, {SECRETS: {"items": [{"metadata": {"name": "x"}, "data": {}}]}}]
 )
-def test_what_can_not_be_read_is_told_and_stops_nothing(told: pytest.LogCaptureFixture, found: dict[str, Any]) -> None:
+def test_an_unreadable_release_is_only_a_warning(logged: pytest.LogCaptureFixture, found: dict[str, Any]) -> None:
     assert rules_of(previewed(**found)) == RuleSet().rules()
-    assert "Could not " in told.text
+    assert "Could not " in logged.text
 
 
 @pytest.fixture
@@ -168,12 +170,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
         yield found
 
 
-def of(*records: dict[str, Any]) -> pytest.MarkDecorator:
+def with_records(*records: dict[str, Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("cluster", [records], indirect=True)
 
 
-@of(record(1, status="superseded"), record(2, status="pending-install"))
-def test_an_interrupted_installation_is_taken_away_the_last_object_first(cluster: FakeCluster) -> None:
+@with_records(record(1, status="superseded"), record(2, status="pending-install"))
+def test_deletes_an_interrupted_installation_in_reverse_order(cluster: FakeCluster) -> None:
     assert adapter_release.uninstall(cluster.kubeconfig, OURS)
     assert cluster.deleted == [
         "/apis/apps/v1/namespaces/kube-system/deployments/adapter",
@@ -190,28 +192,28 @@ def test_an_interrupted_installation_is_taken_away_the_last_object_first(cluster
     [(), (record(status="pending-upgrade", stack="ackgpu/another"),), (record(stack=None, minutes=0),)],
     indirect=True,
 )
-def test_what_others_installed_stays(cluster: FakeCluster, remove: Any) -> None:
+def test_keeps_releases_of_other_owners(cluster: FakeCluster, remove: Any) -> None:
     assert not remove(cluster.kubeconfig, OURS)
     assert cluster.deleted == []
 
 
-@of(record(1), record(2, status="pending-upgrade"))
-def test_of_an_interrupted_update_its_record_goes(cluster: FakeCluster) -> None:
+@with_records(record(1), record(2, status="pending-upgrade"))
+def test_deletes_the_record_of_an_interrupted_update(cluster: FakeCluster) -> None:
     assert adapter_release.drop_pending_update(cluster.kubeconfig, OURS)
     assert cluster.deleted == [f"{SECRETS}/sh.helm.release.v1.{NAME}.v2"]
 
 
-@of(record(1), record(2))
-def test_of_an_update_that_has_ended_nothing_goes(cluster: FakeCluster) -> None:
+@with_records(record(1), record(2))
+def test_keeps_the_records_of_a_finished_update(cluster: FakeCluster) -> None:
     assert not adapter_release.drop_pending_update(cluster.kubeconfig, OURS)
     assert cluster.deleted == []
 
 
-@of()
-def test_a_run_waits_for_a_provider_that_still_installs(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_records()
+def test_waits_for_a_provider_that_is_still_installing(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
-    looks = iter([record(status="pending-install", minutes=0)] * 2)
-    cluster.answers[SECRETS] = lambda: {"items": [next(looks, record())]}
+    records = iter([record(status="pending-install", minutes=0)] * 2)
+    cluster.answers[SECRETS] = lambda: {"items": [next(records, record())]}
     assert adapter_release.uninstall(cluster.kubeconfig, OURS)
     assert cluster.requests[:3] == [f"{SECRETS}?labelSelector=owner=helm,name={NAME}"] * 3
 
@@ -226,11 +228,11 @@ def test_a_run_waits_for_a_provider_that_still_installs(cluster: FakeCluster, mo
         ("no such chart", None),
     ],
 )
-def test_the_version_of_a_chart_is_in_its_address(chart: str, version: str | None) -> None:
+def test_reads_the_chart_version_from_its_address(chart: str, version: str | None) -> None:
     assert chart_version(chart) == version
 
 
-def test_the_version_of_a_chart_is_in_the_chart(tmp_path: Path) -> None:
+def test_reads_the_chart_version_from_the_chart(tmp_path: Path) -> None:
     folder = tmp_path / "adapter"
     folder.mkdir()
     assert chart_version(str(folder)) is None
@@ -239,5 +241,5 @@ def test_the_version_of_a_chart_is_in_the_chart(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "adapter.tgz", "w:gz") as archive:
         archive.add(folder, "adapter")
     assert chart_version(str(tmp_path / "adapter.tgz")) == "1.4.0"
-    (tmp_path / "adapter.tgz").write_text("no archive")
+    (tmp_path / "adapter.tgz").write_text("not an archive")
     assert chart_version(str(tmp_path / "adapter.tgz")) is None

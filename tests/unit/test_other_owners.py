@@ -1,4 +1,4 @@
-"""A cluster in which something belongs to others: the run stops at preview, with both owners, and makes nothing."""
+"""A cluster with other owners of adapters or autoscalers: preview fails, names both owners, and changes nothing."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ NO_KIND = "no such key"
 
 def scaler(name: str, target: str = "bert", *, kind: str | None = "Deployment", **annotations: str) -> dict[str, Any]:
     reference = {"name": target} if kind == NO_KIND else {"name": target, "kind": kind}
-    marks = {STACK_ANNOTATION: annotations["stack"]} if annotations else None
+    found = {STACK_ANNOTATION: annotations["stack"]} if annotations else None
     return {
-        "metadata": {"name": name, "namespace": "demo", "annotations": marks},
+        "metadata": {"name": name, "namespace": "demo", "annotations": found},
         "spec": {"scaleTargetRef": reference},
     }
 
@@ -76,7 +76,7 @@ BERT_CPU = scaler("bert-cpu")
 @pytest.mark.case("F1")
 @pytest.mark.case("C5")
 @pytest.mark.parametrize("preview", [True, False])
-def test_other_owners_stop_the_run_before_anything_is_made(preview: bool) -> None:
+def test_other_owners_stop_the_run_before_any_change(preview: bool) -> None:
     snapshot = Snapshot([PROMETHEUS_ADAPTER, KEDA], {HPA: [BERT_CPU]})
     recorder = Recorder(preview=preview, snapshot=snapshot)
     with pytest.raises(pulumi.RunError) as failure:
@@ -87,18 +87,19 @@ def test_other_owners_stop_the_run_before_anything_is_made(preview: bool) -> Non
         f"{EXTERNAL} belongs to keda/keda-operator-metrics-apiserver (Helm release keda)",
         "HorizontalPodAutoscaler demo/bert-cpu scales Deployment demo/bert",
     ]
-    made = {one.type for one in recorder.registrations if not one.type.startswith(("ackgpu:", "pulumi:pulumi:"))}
-    assert made == {"pulumi:providers:alicloud"}
+    types = {entry.type for entry in recorder.registrations}
+    created = {name for name in types if not name.startswith(("ackgpu:", "pulumi:pulumi:"))}
+    assert created == {"pulumi:providers:alicloud"}
 
 
 @pytest.mark.case("F1")
 @pytest.mark.case("C5")
-def test_what_is_our_own_passes() -> None:
-    ours = [
+def test_accepts_the_stacks_own_objects() -> None:
+    own = [
         registration(name, "kube-system/ack-alibaba-cloud-metrics-adapter-custom-service")
         for name in (CUSTOM, EXTERNAL)
     ]
-    snapshot = Snapshot(ours, {HPA: [scaler("bert-gpu"), scaler("renamed", stack="ackgpu/unit")]})
+    snapshot = Snapshot(own, {HPA: [scaler("bert-gpu"), scaler("renamed", stack="ackgpu/unit")]})
     assert run_program(config(), Recorder(snapshot=snapshot)).of_type(
         "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
     )
@@ -159,7 +160,7 @@ def test_reports_only_another_owner_of_a_metrics_api(registrations: list[Any], b
 
 
 @pytest.mark.parametrize(
-    ("registrations", "hpas", "told"),
+    ("registrations", "hpas", "reported"),
     [
         ([registration(CUSTOM, ADAPTER_SERVICE)], [], True),
         ([registration(CUSTOM, ADAPTER_SERVICE)], [scaler("theirs", stack="ackgpu/other")], True),
@@ -168,37 +169,37 @@ def test_reports_only_another_owner_of_a_metrics_api(registrations: list[Any], b
     ],
 )
 def test_warns_about_an_adapter_that_the_stack_may_not_have_installed(
-    registrations: list[Any], hpas: list[Any], told: bool
+    registrations: list[Any], hpas: list[Any], reported: bool
 ) -> None:
     sentences = list(adapter_of_unknown_origin(registrations, {HPA: hpas}, "ackgpu/dev"))
-    assert bool(sentences) == told
-    assert all("helm uninstall ack-alibaba-cloud-metrics-adapter -n kube-system" in one for one in sentences)
+    assert bool(sentences) == reported
+    assert all("helm uninstall ack-alibaba-cloud-metrics-adapter -n kube-system" in sentence for sentence in sentences)
 
 
-@pytest.mark.parametrize(("installer", "told"), [("ackgpu/unit", False), ("ackgpu/other", True), (None, True)])
-def test_a_release_with_the_stacks_own_name_is_not_of_unknown_origin(
-    installer: str | None, told: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("installer", "reported"), [("ackgpu/unit", False), ("ackgpu/other", True), (None, True)])
+def test_a_release_with_the_stacks_name_has_a_known_origin(
+    installer: str | None, reported: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with mock.patch.object(LiveAdapter, "installer", installer):
         run_program(config(), Recorder(snapshot=Snapshot([registration(CUSTOM, ADAPTER_SERVICE)])))
-    assert bool([one for one in caplog.messages if "already serves" in one]) is told
+    assert bool([message for message in caplog.messages if "already serves" in message]) is reported
 
 
 @pytest.mark.parametrize(
-    ("retained", "hpa", "told"),
+    ("retained", "hpa", "reported"),
     [(True, "old", True), (False, "old", False), (True, "bert-gpu", False)],
 )
-def test_reports_an_own_hpa_that_would_stay_beside_its_successor(retained: bool, hpa: str, told: bool) -> None:
+def test_reports_an_own_hpa_that_would_remain_beside_its_successor(retained: bool, hpa: str, reported: bool) -> None:
     bert = service(retain_on_delete=retained)
     sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
-    assert bool(sentences) is told
+    assert bool(sentences) is reported
     assert all(
         "Keep the old name, or run `kubectl delete hpa old -n demo` first." in sentence for sentence in sentences
     )
 
 
 @pytest.mark.parametrize("setting", ["adopted", "retainOnDelete"])
-def test_a_run_does_not_rename_an_hpa_that_stays(setting: str) -> None:
+def test_a_run_does_not_rename_a_retained_hpa(setting: str) -> None:
     kept = config()
     kept["ackgpu:services"][0][setting] = True
     snapshot = Snapshot([], {HPA: [scaler("old", stack="ackgpu/unit")]})
@@ -207,7 +208,7 @@ def test_a_run_does_not_rename_an_hpa_that_stays(setting: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("renamed", "hpas", "told"),
+    ("renamed", "hpas", "reported"),
     [
         (True, [scaler("bert-gpu", stack="ackgpu/dev")], False),
         (True, [], False),
@@ -216,12 +217,12 @@ def test_a_run_does_not_rename_an_hpa_that_stays(setting: str) -> None:
         (False, [scaler("other", target="other", stack="ackgpu/dev")], False),
     ],
 )
-def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], told: bool) -> None:
+def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], reported: bool) -> None:
     bert = service("new", formerly="bert") if renamed else BERT
     sentences = list(unknown_former_names([bert], {HPA: hpas}, "ackgpu/dev"))
-    assert bool(sentences) is told
+    assert bool(sentences) is reported
     beginning = "formerly of service new is 'bert', but this stack has no such service in namespace demo"
-    assert all(one.startswith(beginning) for one in sentences)
+    assert all(sentence.startswith(beginning) for sentence in sentences)
 
 
 @pytest.mark.case("C5")
@@ -235,7 +236,7 @@ def test_names_both_autoscalers_and_what_to_do() -> None:
 
 @pytest.mark.case("C5")
 @pytest.mark.parametrize(
-    ("kind", "found", "told"),
+    ("kind", "found", "reported"),
     [
         (HPA, scaler("bert-gpu"), False),
         (HPA, scaler("before-a-rename", stack="ackgpu/dev"), False),
@@ -253,9 +254,9 @@ def test_names_both_autoscalers_and_what_to_do() -> None:
         (CRON_HPA, scaler("nightly", "bert-gpu", kind="HorizontalPodAutoscaler"), False),
     ],
 )
-def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found: Any, told: bool) -> None:
+def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found: Any, reported: bool) -> None:
     sentences = list(other_autoscalers([BERT], {kind: [found]}, "ackgpu/dev"))
-    assert [kind.kind in sentence for sentence in sentences] == ([True] if told else [])
+    assert [kind.kind in sentence for sentence in sentences] == ([True] if reported else [])
     assert all(("let it point at the HPA" in sentence) == (kind is CRON_HPA) for sentence in sentences)
 
 
@@ -291,7 +292,7 @@ def test_reports_another_hpa_with_the_name_of_an_own_hpa(found: dict[str, Any], 
 
 @pytest.mark.case("C5")
 @pytest.mark.parametrize("owners", [None, [], [{"kind": "Team", "name": "a"}]])
-def test_reports_an_hpa_that_no_scaled_object_made_whatever_its_owners(owners: Any) -> None:
+def test_reports_an_hpa_of_no_scaled_object_whatever_its_owners(owners: Any) -> None:
     found = {**BERT_CPU, "metadata": {**BERT_CPU["metadata"], "ownerReferences": owners}}
     scalers = {HPA: [found], SCALED_OBJECT: [scaler("theirs", "other")]}
     [sentence] = other_autoscalers([BERT], scalers, "ackgpu/dev")
@@ -299,21 +300,21 @@ def test_reports_an_hpa_that_no_scaled_object_made_whatever_its_owners(owners: A
 
 
 @pytest.mark.case("C5")
-def test_reports_a_scaled_object_and_not_the_hpa_that_it_made() -> None:
-    keda, made = scaler("bert"), scaler("keda-hpa-bert")
+def test_reports_a_scaled_object_and_not_its_hpa() -> None:
+    keda, its_hpa = scaler("bert"), scaler("keda-hpa-bert")
     keda["metadata"]["uid"] = "1"
-    made["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "bert", "uid": "1"}]
-    [sentence] = other_autoscalers([BERT], {HPA: [made], SCALED_OBJECT: [keda]}, "ackgpu/dev")
+    its_hpa["metadata"]["ownerReferences"] = [{"kind": "ScaledObject", "name": "bert", "uid": "1"}]
+    [sentence] = other_autoscalers([BERT], {HPA: [its_hpa], SCALED_OBJECT: [keda]}, "ackgpu/dev")
     assert sentence.startswith("ScaledObject demo/bert ")
-    [sentence] = other_autoscalers([BERT], {HPA: [made], SCALED_OBJECT: []}, "ackgpu/dev")
-    assert sentence.startswith("HorizontalPodAutoscaler demo/keda-hpa-bert "), "where the other can't be listed"
+    [sentence] = other_autoscalers([BERT], {HPA: [its_hpa], SCALED_OBJECT: []}, "ackgpu/dev")
+    assert sentence.startswith("HorizontalPodAutoscaler demo/keda-hpa-bert "), "if the ScaledObject can't be listed"
 
 
 EMPTY: dict[str, Any] = {REGISTRATIONS: {"items": []}, HPAS: {"items": []}}
 
 
-def look(answers: dict[str, Any], *, preview: bool = True) -> Recorder:
-    """The program, before a cluster that answers."""
+def run_against(answers: dict[str, Any], *, preview: bool = True) -> Recorder:
+    """Run the program with a cluster that gives the answers."""
     with running({**EMPTY, **answers}) as cluster:
         return run_program(config(), Recorder(kubeconfig=cluster.kubeconfig, preview=preview))
 
@@ -333,19 +334,19 @@ def look(answers: dict[str, Any], *, preview: bool = True) -> Recorder:
         ),
     ],
 )
-def test_the_cluster_is_asked_for_each_kind(path: str, found: dict[str, Any], name: str) -> None:
+def test_reads_each_kind_from_the_cluster(path: str, found: dict[str, Any], name: str) -> None:
     with pytest.raises(pulumi.RunError, match=name):
-        look({path: {"items": [found]}})
+        run_against({path: {"items": [found]}})
 
 
-def test_a_cluster_without_the_definitions_of_others_passes(caplog: pytest.LogCaptureFixture) -> None:
-    assert look({}).of_type("kubernetes:helm.sh/v3:Release")
+def test_accepts_a_cluster_without_other_kinds_of_autoscaler(caplog: pytest.LogCaptureFixture) -> None:
+    assert run_against({}).of_type("kubernetes:helm.sh/v3:Release")
     assert caplog.messages == []
 
 
-def test_warns_about_what_the_credential_may_not_list(caplog: pytest.LogCaptureFixture) -> None:
+def test_warns_about_forbidden_lists(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    look({path: (403, {"message": "no"}) for path in (REGISTRATIONS, HPAS)})
+    run_against({path: (403, {"message": "no"}) for path in (REGISTRATIONS, HPAS)})
     assert caplog.messages == [
         f"Could not check fully for conflicting adapters and HPAs: the credential may not list {path}."
         for path in (REGISTRATIONS, HPAS)
@@ -361,12 +362,12 @@ def test_warns_about_what_the_credential_may_not_list(caplog: pytest.LogCaptureF
         ("[]", "returns an answer that is not a list of Kubernetes objects"),
     ],
 )
-def test_a_cluster_without_an_answer_stops_up_and_is_a_warning_at_preview(
+def test_a_failed_read_stops_up_and_is_a_warning_at_preview(
     answer: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert look({REGISTRATIONS: answer}).of_type("kubernetes:helm.sh/v3:Release")
+    assert run_against({REGISTRATIONS: answer}).of_type("kubernetes:helm.sh/v3:Release")
     with pytest.raises(pulumi.RunError, match=rf"^Nothing was changed: the cluster {reason}\.$"):
-        look({REGISTRATIONS: answer}, preview=False)
+        run_against({REGISTRATIONS: answer}, preview=False)
     [warning] = caplog.messages
     assert warning.startswith("Could not check for conflicting adapters and HPAs: the cluster ")
 
@@ -390,35 +391,35 @@ def test_a_cluster_without_an_answer_stops_up_and_is_a_warning_at_preview(
         ],
     ],
 )
-def test_a_cluster_that_cannot_be_reached_stops_only_up(
+def test_an_unreachable_cluster_stops_only_up(
     kubeconfig: str | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running({}) as cluster, socket.socket() as port:
-        # As long as it is taken and nobody listens, it is nobody else's.
+        # A bound port without a listener refuses connections, and no other process can take it.
         port.bind(("127.0.0.1", 0))
-        gone = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port.getsockname()[1]}", cluster.kubeconfig)
-        program = run_program(config(), Recorder(kubeconfig=kubeconfig or gone, preview=True))
-        assert program.of_type("kubernetes:helm.sh/v3:Release"), "as the provider, which goes on too"
+        unreachable = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port.getsockname()[1]}", cluster.kubeconfig)
+        program = run_program(config(), Recorder(kubeconfig=kubeconfig or unreachable, preview=True))
+        assert program.of_type("kubernetes:helm.sh/v3:Release"), "the provider continues too"
         with pytest.raises(pulumi.RunError, match=reason) as failure:
-            run_program(config(), Recorder(kubeconfig=kubeconfig or gone))
+            run_program(config(), Recorder(kubeconfig=kubeconfig or unreachable))
     assert len(caplog.messages) == 1
     assert "c2VjcmV0" not in str(failure.value) + caplog.text
 
 
 def test_a_list_without_items_is_empty(caplog: pytest.LogCaptureFixture) -> None:
-    look({REGISTRATIONS: {"items": None}, HPAS: {"items": None}})
+    run_against({REGISTRATIONS: {"items": None}, HPAS: {"items": None}})
     assert caplog.messages == []
 
 
-def test_each_namespace_is_asked_with_the_credential() -> None:
-    of_others = {HPAS.replace("demo", namespace): {"items": [scaler(namespace)]} for namespace in ("a", "b")}
-    with running({**EMPTY, **of_others}) as cluster:
+def test_reads_each_namespace_with_the_credential() -> None:
+    hpas = {HPAS.replace("demo", namespace): {"items": [scaler(namespace)]} for namespace in ("a", "b")}
+    with running({**EMPTY, **hpas}) as cluster:
         snapshot = take_snapshot(cluster.kubeconfig, ["a", "b"])
-    assert [one["metadata"]["name"] for one in snapshot.scalers[HPA]] == ["a", "b"]
+    assert [hpa["metadata"]["name"] for hpa in snapshot.scalers[HPA]] == ["a", "b"]
     assert set(cluster.authorizations.values()) == {"Bearer t"}
 
 
-def test_a_stack_without_an_adapter_of_its_own_does_not_look_at_the_release() -> None:
+def test_a_stack_without_its_own_adapter_does_not_read_the_release() -> None:
     with running(EMPTY) as cluster:
         take_snapshot(cluster.kubeconfig, ["demo"], adapter=False)
     assert not [path for path in cluster.requests if "secrets" in path or path.endswith("v2/horizontalpodautoscalers")]

@@ -1,4 +1,4 @@
-"""How the checks read what programs, people and tools write."""
+"""Values that the checks read: quantities, `hey`'s summary and stack outputs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_quantities_are_printed_as_decimals(quantity: str, text: str) -> None:
     assert decimal(quantity) == text
 
 
-def test_the_answers_of_hey_are_counted_by_status() -> None:
+def test_counts_the_responses_of_hey_by_status_code() -> None:
     assert responses_by_code(HEY_SUMMARY) == {200: 9998, 503: 2}
 
 
-def test_the_programs_outputs_are_what_the_checks_take() -> None:
+def test_the_checks_accept_the_programs_outputs() -> None:
     outputs = run_program(stack_config("rehearsal"), Recorder()).outputs
-    # The engine hands whole numbers over as floats; its JSON has them whole.
+    # The engine passes integers as floats, but writes integers as JSON.
     services = [
         {**service, "minReplicas": int(service["minReplicas"]), "maxReplicas": int(service["maxReplicas"])}
         for service in outputs["services"]
@@ -53,7 +53,7 @@ def test_the_programs_outputs_are_what_the_checks_take() -> None:
     assert Decimal(service.metrics[0].target) == 20
 
 
-def test_a_stack_without_outputs_is_told_to_be_brought_up_first() -> None:
+def test_a_stack_without_outputs_needs_an_up_first() -> None:
     with pytest.raises(OutputsError, match=r"Stack dev has no outputs: run `pulumi up` on it first"):
         StackOutputs.of("dev", {})
     with pytest.raises(OutputsError, match=r"Stack dev has no valid output clusterId: run `pulumi up` on it"):

@@ -1,4 +1,4 @@
-"""`./ackgpu verify`: what people see, and the exit code that CI sees."""
+"""`./ackgpu verify`: its output and exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.fake_cluster import HPA, PREDICT, FakeCluster, healthy, running
 
 
 class Machine:
-    """A PATH and a kubeconfig of the test's own."""
+    """A machine with its own PATH and kubeconfig."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._bin = folder / "bin"
@@ -30,7 +30,7 @@ class Machine:
         path.chmod(0o755)
 
     def stack(self, cluster: FakeCluster) -> None:
-        """Have pulumi tell the stack's outputs, and the kubeconfig lead to its cluster."""
+        """Set up a pulumi that prints the stack's outputs, and a kubeconfig of its cluster."""
         outputs = {**cluster.raw_outputs, "prometheusUrl": "[secret]"}
         expected = "stack output --json --stack dev --non-interactive --color never"
         self.install("pulumi", f'test "$*" = "{expected}" && printf %s {shlex.quote(json.dumps(outputs))}')
@@ -45,7 +45,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-def test_the_cluster_is_reached_by_the_stacks_endpoint_whatever_the_kubeconfig_was_made_for(machine: Machine) -> None:
+def test_uses_the_stacks_endpoint_instead_of_the_kubeconfigs_server(machine: Machine) -> None:
     with running(healthy()) as cluster:
         outputs = {**cluster.raw_outputs, "apiServer": cluster.host}
         machine.stack(cluster)
@@ -54,7 +54,7 @@ def test_the_cluster_is_reached_by_the_stacks_endpoint_whatever_the_kubeconfig_w
         assert machine.verify() == 0
 
 
-def test_each_step_is_printed_with_what_was_expected_and_observed(
+def test_prints_the_expected_and_observed_result_of_each_step(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running(healthy()) as cluster:
@@ -70,7 +70,7 @@ def test_each_step_is_printed_with_what_was_expected_and_observed(
     assert "secret" not in "".join(lines)
 
 
-def test_a_failed_step_is_seen_by_ci(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_step_gives_exit_code_1(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     with running({**healthy(), HPA: None}) as cluster:
         machine.stack(cluster)
         assert machine.verify() == 1
@@ -79,7 +79,7 @@ def test_a_failed_step_is_seen_by_ci(machine: Machine, capsys: pytest.CaptureFix
     assert out.endswith("1 step(s) failed\n")
 
 
-def test_no_load_is_put_on_a_stack_that_fails_a_check(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_starts_no_load_if_a_check_fails(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     with running({**healthy(), PREDICT: "BookFlight"}) as cluster:
         machine.stack(cluster)
         machine.install("hey", 'touch "$0.ran"')
@@ -106,7 +106,7 @@ def no_kubeconfig(machine: Machine) -> None:
     machine.kubeconfig.unlink()
 
 
-def spoilt_token(machine: Machine) -> None:
+def invalid_token(machine: Machine) -> None:
     machine.kubeconfig.write_text(machine.kubeconfig.read_text().replace("token: t", 'token: "c2VjcmV0\\n"'))
 
 
@@ -115,7 +115,7 @@ def kubeconfig(content: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "arguments", "sentence"),
+    ("break_machine", "arguments", "sentence"),
     [
         (pulumi_fails, [], "Could not read the outputs of stack dev: no stack named 'dev' found."),
         (no_pulumi, [], "pulumi is not on PATH. Install it"),
@@ -127,22 +127,22 @@ def kubeconfig(content: str) -> Any:
         (lambda machine: None, ["--load"], "--load needs hey, which is not on PATH"),
         (lambda machine: None, [], "can't be reached"),
         (
-            spoilt_token,
+            invalid_token,
             [],
             "has a kubeconfig whose token has a line break or another character that can't be sent: set KUBECONFIG",
         ),
     ],
 )
-def test_what_is_missing_is_one_sentence_and_exit_code_2(
+def test_reports_a_missing_requirement_in_a_sentence_with_exit_code_2(
     machine: Machine,
     capsys: pytest.CaptureFixture[str],
-    spoil: Any,
+    break_machine: Any,
     arguments: list[str],
     sentence: str,
 ) -> None:
     with running(healthy()) as cluster:
         machine.stack(cluster)
-    spoil(machine)
+    break_machine(machine)
     assert machine.verify(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

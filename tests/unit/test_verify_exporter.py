@@ -1,4 +1,4 @@
-"""Whether ACK's exporter runs on each GPU node: what is said where it does not, by the step and by the diagnosis."""
+"""Reports of GPU nodes without ACK's exporter, in the exporter step and in the diagnosis of missing values."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def daemon_set(*tolerations: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def watched() -> dict[str, Any]:
-    """A stack that works, on two GPU nodes with an exporter each."""
+def healthy_with_exporters() -> dict[str, Any]:
+    """Return the answers for a healthy stack on two GPU nodes with an exporter each."""
     return {
         **healthy(),
         NODES: {"items": [node("n1"), node("n2")]},
@@ -55,22 +55,22 @@ def steps(broken: dict[str, Any]) -> list[Step]:
     def outputs(cluster: FakeCluster) -> StackOutputs:
         return StackOutputs.of("dev", {**cluster.raw_outputs, "monitoredNodePoolId": POOL})
 
-    with running({**watched(), **broken}) as cluster:
+    with running({**healthy_with_exporters(), **broken}) as cluster:
         return list(check_stack(outputs(cluster), cluster.client))
 
 
 def exporter_step(broken: dict[str, Any]) -> Step:
-    [step] = [one for one in steps(broken) if one.name == "GPU exporter"]
+    [step] = [step for step in steps(broken) if step.name == "GPU exporter"]
     return step
 
 
-def test_an_exporter_on_each_node_is_the_second_step() -> None:
+def test_the_second_step_checks_for_an_exporter_on_each_node() -> None:
     names = [step.name for step in steps({}) if step.ok]
     assert names[:3] == ["custom metrics API", "GPU exporter", "metrics listed"]
     assert exporter_step({}).observed == "on 2 of 2 node(s)"
 
 
-def test_a_stack_with_another_exporter_has_no_such_step() -> None:
+def test_a_stack_with_another_exporter_skips_the_exporter_step() -> None:
     with running(healthy()) as cluster:
         assert "GPU exporter" not in [step.name for step in check_stack(cluster.outputs, cluster.client)]
 
@@ -80,18 +80,18 @@ def test_a_stack_with_another_exporter_has_no_such_step() -> None:
     [[], [node("n3", ready="False")], [node("n3", gpus="memory")]],
     ids=["none", "not ready", "without a GPU"],
 )
-def test_only_ready_nodes_with_gpus_need_one(nodes: list[dict[str, Any]]) -> None:
+def test_only_ready_nodes_with_gpus_need_an_exporter(nodes: list[dict[str, Any]]) -> None:
     step = exporter_step({NODES: {"items": nodes}})
     assert step.ok
     assert step.observed == "the pool has no GPU nodes now"
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "aliyun.com/gpu-mem", "nvidia.com/mig-1g.10gb"])
-def test_a_node_that_offers_gpus_in_any_way_needs_one(resource: str) -> None:
+def test_a_node_with_any_gpu_resource_needs_an_exporter(resource: str) -> None:
     assert not exporter_step({NODES: {"items": [node("n3", gpus=resource)]}}).ok
 
 
-def test_the_taint_is_named_with_a_command_that_keeps_what_was_tolerated() -> None:
+def test_the_command_for_a_taint_keeps_existing_tolerations() -> None:
     broken = {
         NODES: {
             "items": [node("n1"), node("n2", TAINT), node("n3", TAINT, {"key": "dedicated", "effect": "NoExecute"})]
@@ -111,7 +111,7 @@ def test_the_taint_is_named_with_a_command_that_keeps_what_was_tolerated() -> No
     assert patch == {"spec": {"template": {"spec": {"tolerations": [OWN, wanted]}}}}
 
 
-def test_no_taint_is_blamed_for_a_pod_that_does_not_start() -> None:
+def test_a_pod_that_does_not_start_is_not_blamed_on_a_taint() -> None:
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "DCGM"}}
     status = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 9, "state": waiting}
     broken = pod("e2", ready=False, containerStatuses=[status])
@@ -122,28 +122,28 @@ def test_no_taint_is_blamed_for_a_pod_that_does_not_start() -> None:
     assert "has no pod on" in absent.observed
 
 
-def test_a_cluster_without_the_daemon_set() -> None:
+def test_reports_a_missing_daemon_set() -> None:
     step = exporter_step({DAEMON_SET: None})
     assert not step.ok
     assert step.observed.startswith("no exporter: the cluster has no DaemonSet arms-prom/ack-prometheus-gpu-exporter")
 
 
 @pytest.mark.parametrize(
-    ("silent", "name"),
+    ("without_values", "name"),
     [({VALUES: {"items": []}}, f"{METRIC} of default/bert"), ({CUSTOM: {"resources": []}}, "metrics listed")],
 )
-def test_a_metric_without_values_is_followed_to_the_taint(silent: dict[str, Any], name: str) -> None:
-    # Nothing is asked of Prometheus, which the fake cluster has not.
-    broken = {**silent, NODES: {"items": [node("n1", TAINT)]}, EXPORTERS: {"items": []}}
-    [step] = [one for one in steps(broken) if one.name == name]
+def test_a_metric_without_values_is_traced_to_the_taint(without_values: dict[str, Any], name: str) -> None:
+    # The check does not query Prometheus, which the fake cluster lacks.
+    broken = {**without_values, NODES: {"items": [node("n1", TAINT)]}, EXPORTERS: {"items": []}}
+    [step] = [step for step in steps(broken) if step.name == name]
     assert (
         "; no exporter runs on n1: DaemonSet arms-prom/ack-prometheus-gpu-exporter does not tolerate" in step.observed
     )
 
 
-def test_a_node_without_an_exporter_is_not_why_a_pod_elsewhere_has_no_value() -> None:
+def test_a_pod_without_values_is_not_blamed_on_another_node() -> None:
     broken = {VALUES: {"items": []}, NODES: {"items": [node("n1"), node("n2", TAINT)]}}
     broken[EXPORTERS] = {"items": [on("n1", pod("e1"))]}
-    [step] = [one for one in steps(broken) if one.name == f"{METRIC} of default/bert"]
+    [step] = [step for step in steps(broken) if step.name == f"{METRIC} of default/bert"]
     assert not step.ok
     assert "no exporter runs" not in step.observed

@@ -1,4 +1,4 @@
-"""Each link between a stack and its metric, broken: the step says which one it is."""
+"""Each broken link between a stack and its metric is reported by its step."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def pulling() -> dict[str, Any]:
     return pod("bert-2", ready=False, containerStatuses=[container])
 
 
-def of_two_autoscalers() -> dict[str, Any]:
-    # As the controller of Kubernetes 1.36 writes it.
+def hpa_with_ambiguous_selector() -> dict[str, Any]:
+    # The message of Kubernetes 1.36.
     message = "pods by selector app=bert are controlled by multiple HPAs: [default/bert-cpu default/gpu-hpa]"
     condition = {"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector", "message": message}
     ambiguous = hpa(None, 1)
@@ -66,7 +66,7 @@ def of_two_autoscalers() -> dict[str, Any]:
     return ambiguous
 
 
-def test_the_steps_go_in_the_guides_order() -> None:
+def test_the_steps_follow_the_order_of_the_guide() -> None:
     observed = steps()
     assert [step for step in observed if not step.ok] == []
     names = [step.name for step in observed]
@@ -91,17 +91,17 @@ def test_the_steps_go_in_the_guides_order() -> None:
         ({ADAPTER_RULES: {"data": {}}}, "the configuration of the adapter's pod adapter-1 can't be read"),
     ],
 )
-def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[str, Any], observed: str) -> None:
+def test_compares_the_adapters_rules_with_the_stacks(broken: dict[str, Any], observed: str) -> None:
     with running({**healthy(), **broken}) as cluster:
         outputs = StackOutputs.of("dev", {**cluster.raw_outputs, "adapterRules": fingerprints([RULE])})
-        [step] = [one for one in check_stack(outputs, cluster.client) if one.name == "adapter rules"]
+        [step] = [step for step in check_stack(outputs, cluster.client) if step.name == "adapter rules"]
     assert (step.ok, step.observed) == (observed == "the same rules", observed)
 
 
 @pytest.mark.parametrize(
     ("path", "answer", "name", "sentence"),
     [
-        (REGISTRATION, None, "custom metrics API", "not found (404): nothing of that name"),
+        (REGISTRATION, None, "custom metrics API", "not found (404): no such object"),
         (
             REGISTRATION,
             registration(status="False", reason="MissingEndpoints", message="no addresses"),
@@ -150,13 +150,13 @@ def test_the_adapters_rules_are_compared_with_those_it_was_given(broken: dict[st
         (HPA, hpa("0", 1, metric="cpu"), AUTOSCALER, f"the HPA has no averageValue target for the pods' {METRIC}"),
         (
             HPA,
-            of_two_autoscalers(),
+            hpa_with_ambiguous_selector(),
             AUTOSCALER,
             "[default/bert-cpu default/gpu-hpa]): delete the other HPA; with two HPAs neither scales",
         ),
     ],
 )
-def test_a_broken_link_is_named_by_its_step(path: str, answer: Any, name: str, sentence: str) -> None:
+def test_a_step_reports_its_broken_link(path: str, answer: Any, name: str, sentence: str) -> None:
     [step] = [step for step in steps(**{path: answer}) if name in step.name]
     assert not step.ok
     assert sentence in step.observed
@@ -201,9 +201,7 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
         (DISCOVERY + "something new from https://10.0.0.9:401/apis", None),
     ],
 )
-def test_an_adapter_that_the_api_server_does_not_reach_is_told_with_the_likely_cause(
-    message: str, cause: str | None
-) -> None:
+def test_reports_the_likely_cause_of_an_unreachable_adapter(message: str, cause: str | None) -> None:
     answers = {
         REGISTRATION: registration(status="False", reason="FailedDiscoveryCheck", message=message),
         ALLOWED: {"data": {"requestheader-allowed-names": '["front-proxy-client","aggregator"]'}},
@@ -214,26 +212,26 @@ def test_an_adapter_that_the_api_server_does_not_reach_is_told_with_the_likely_c
 
 
 @pytest.mark.case("F3")
-def test_up_does_not_succeed_while_the_api_is_not_available() -> None:
+def test_an_unavailable_api_is_a_broken_link() -> None:
     answer = registration(status="False", reason="FailedDiscoveryCheck", message="context deadline exceeded")
     with running({**healthy(), REGISTRATION: answer}) as cluster:
         link = broken_link(cluster.outputs, cluster.client)
     assert link and link.name == "custom metrics API"
 
 
-def test_a_pod_that_is_terminating_has_no_say() -> None:
-    leaving = pod("bert-0")
-    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert [step for step in steps(**{POD_LIST: {"items": [leaving, pod("bert-1")]}}) if not step.ok] == []
+def test_terminating_pods_are_ignored() -> None:
+    terminating = pod("bert-0")
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert [step for step in steps(**{POD_LIST: {"items": [terminating, pod("bert-1")]}}) if not step.ok] == []
 
 
-def test_values_are_asked_for_by_the_deployments_own_selector() -> None:
+def test_queries_values_with_the_deployments_selector() -> None:
     with running(healthy()) as cluster:
         list(check_stack(cluster.outputs, cluster.client))
     assert f"{VALUES}?labelSelector=app%3Dbert" in cluster.requests
 
 
-def test_a_long_answer_is_compared_whole() -> None:
+def test_compares_a_long_answer_completely() -> None:
     with running({**healthy(), PREDICT: "x" * 100 + "\n"}) as cluster:
         [service] = cluster.raw_outputs["services"]
         outputs = cluster.outputs.model_copy(
@@ -244,22 +242,22 @@ def test_a_long_answer_is_compared_whole() -> None:
     assert steps[4].ok
 
 
-def test_a_service_that_cannot_be_reached_is_a_failed_step() -> None:
+def test_an_unreachable_service_is_a_failed_step() -> None:
     with running(healthy()) as cluster:
-        nowhere = cluster.service.model_copy(update={"predict_url": "http://127.0.0.1:1/predict"})
-        steps = list(check_stack(cluster.outputs.model_copy(update={"services": [nowhere]}), cluster.client))
+        unreachable = cluster.service.model_copy(update={"predict_url": "http://127.0.0.1:1/predict"})
+        steps = list(check_stack(cluster.outputs.model_copy(update={"services": [unreachable]}), cluster.client))
     assert [step.ok for step in steps] == [True, True, True, True, False, True]
     assert "no answer (" in steps[4].observed
 
 
-def test_a_cluster_that_cannot_be_reached_is_one_error() -> None:
+def test_an_unreachable_cluster_is_an_error() -> None:
     with running(healthy()) as cluster:
         outputs, client = cluster.outputs, cluster.client
     with pytest.raises(UnreachableError, match=rf"^at {cluster.host} can't be reached \(.*refused\)$"):
         next(check_stack(outputs, client))
 
 
-def test_a_credential_that_is_refused_is_one_error() -> None:
+def test_a_refused_credential_is_an_error() -> None:
     with pytest.raises(UnreachableError, match=r"refuses the credential \(401\): get a new kubeconfig"):
         steps(**{REGISTRATION: (401, {"message": "Unauthorized"})})
 
@@ -279,13 +277,13 @@ def without_adapter(**broken: Any) -> dict[str, Any]:
         ({ADAPTER_SERVICE: None}, "not found (404)"),
     ],
 )
-def test_an_adapter_that_is_down_is_told_by_its_pods(broken: dict[str, Any], sentence: str) -> None:
+def test_reports_why_the_adapter_is_down(broken: dict[str, Any], sentence: str) -> None:
     [step] = [step for step in steps(**without_adapter(**broken)) if step.name == "custom metrics API"]
     assert not step.ok
     assert step.observed == sentence if "404" not in sentence else sentence in step.observed
 
 
-OURS = {"NamespaceName": "default", "PodName": "bert-1"}
+LABELS = {"NamespaceName": "default", "PodName": "bert-1"}
 
 
 @pytest.mark.parametrize(
@@ -317,10 +315,10 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
             "(its labels are gpu, namespace, pod)",
         ),
         (
-            {query(RULE["seriesQuery"]): series({**OURS, "PodName": "bert-9"})},
+            {query(RULE["seriesQuery"]): series({**LABELS, "PodName": "bert-9"})},
             f"no series: {METRIC} has no series with PodName bert-1, because no process uses its GPU",
         ),
-        ({query(RULE["seriesQuery"]): series(OURS)}, "the adapter has not found it yet"),
+        ({query(RULE["seriesQuery"]): series(LABELS)}, "the adapter has not found it yet"),
         (
             {query(RULE["seriesQuery"]): (500, "no")},
             f"Prometheus answers 500 to the query {RULE['seriesQuery']}: run it from inside the cluster's VPC",
@@ -340,22 +338,20 @@ OURS = {"NamespaceName": "default", "PodName": "bert-1"}
     ],
 )
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_metric_without_values_is_followed_to_the_exporter(
-    broken: dict[str, Any], sentence: str, listed: bool
-) -> None:
-    silent: dict[str, Any] = {VALUES: {"items": []}} if listed else {CUSTOM: {"resources": []}}
+def test_a_metric_without_values_is_traced_to_the_exporter(broken: dict[str, Any], sentence: str, listed: bool) -> None:
+    without_values: dict[str, Any] = {VALUES: {"items": []}} if listed else {CUSTOM: {"resources": []}}
     name = VALUES_OF if listed else "metrics listed"
-    [step] = [step for step in steps(**{**silent, **broken}) if step.name == name]
+    [step] = [step for step in steps(**{**without_values, **broken}) if step.name == name]
     assert not step.ok
     if not listed and "bert-1," in sentence:
-        # Without a pod to ask for, the other pod's series is one that should be listed.
+        # Without a pod name, the series of another pod counts.
         sentence = "the adapter has not found it yet"
     assert sentence in step.observed
     assert "/token" not in step.observed
     assert "secret-token" not in step.observed
 
 
-def test_an_answer_that_is_no_json_is_a_broken_link() -> None:
+def test_an_answer_that_is_not_json_is_a_broken_link() -> None:
     [step] = [step for step in steps(**{VALUES: "<html>"}) if step.name == VALUES_OF]
     assert not step.ok
     assert step.observed.endswith("is not a JSON object")
@@ -376,7 +372,7 @@ def test_an_answer_that_is_no_json_is_a_broken_link() -> None:
         (series({"job": "engine"}), "the rule and the scrape configuration disagree"),
     ],
 )
-def test_a_series_of_the_pods_themselves_has_causes_of_its_own(found: dict[str, Any], sentence: str) -> None:
+def test_a_series_exposed_by_pods_has_other_causes(found: dict[str, Any], sentence: str) -> None:
     name = "vllm:num_requests_waiting"
     rule = {
         **RULE,
@@ -400,7 +396,7 @@ def test_a_series_of_the_pods_themselves_has_causes_of_its_own(found: dict[str, 
         ({"seriesQuery": '{__name__=~"^a.*"}'}, None),
     ],
 )
-def test_the_name_a_rule_exposes_is_the_adapters(rule: dict[str, Any], name: str | None) -> None:
+def test_returns_the_name_that_the_adapter_exposes(rule: dict[str, Any], name: str | None) -> None:
     assert exposed_name(rule) == name
 
 
@@ -410,7 +406,7 @@ def broken_links(**broken: Any) -> str | None:
     return link.name if link else None
 
 
-def test_the_first_broken_link_is_the_cause_and_not_what_follows_from_it() -> None:
+def test_the_first_broken_link_is_the_cause_and_not_a_consequence() -> None:
     nothing_listed = {CUSTOM: {"resources": []}, VALUES: {"items": []}, HPA: hpa(None, 1)}
     assert broken_links() is None
     assert broken_links(**{HPA: hpa(None, 1)}) == AUTOSCALER
@@ -420,5 +416,5 @@ def test_the_first_broken_link_is_the_cause_and_not_what_follows_from_it() -> No
     assert broken_links(**without_adapter(), **nothing_listed) == "custom metrics API"
 
 
-def test_a_service_that_cannot_be_reached_from_here_is_no_broken_link() -> None:
+def test_an_unreachable_service_is_not_a_broken_link() -> None:
     assert broken_links(**{PREDICT: (500, "no")}) is None

@@ -1,4 +1,4 @@
-"""The load walk, against an HPA that follows a script."""
+"""The load test, with an HPA that follows a script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from live.verify.cluster_reader import ClusterReader
 from live.verify.load import Pace, responses_by_code
 from tests.unit.fake_cluster import HPA, FakeCluster, Script, healthy, hpa, running
 
-# What `hey -n 10000 -c 200` v0.1.5 prints, less its histogram.
+# The output of `hey -n 10000 -c 200` v0.1.5, without its histogram.
 SUMMARY = """
 Summary:
   Total:	42.3397 secs
@@ -36,13 +36,13 @@ REFUSED = '\nError distribution:\n  [12]	Get "http://192.0.2.1/predict": dial tc
 
 FAST = Pace(interval=0.001, load=20, margin=20)
 HASTY = Pace(interval=0.001, load=20, margin=0.05)
-"""For a wait that is to end in vain."""
+"""For a wait that must time out."""
 IDLE = ("0", 1, 1)
 AS_IN_THE_GUIDE = [IDLE, ("0", 1, 1), ("23", 1, 1), ("23", 2, 1), ("11500m", 2, 2), ("0", 2, 2), IDLE]
 
 
 def load(cluster: FakeCluster, summary: str = SUMMARY, exit_code: int = 0) -> list[str]:
-    """A program in the place of `hey`, that runs until the script says so."""
+    """Return a command that replaces `hey` and runs until the script's load ends."""
     host, port = cluster.host.removeprefix("http://").split(":")
     program = (
         "import http.client, sys\n"
@@ -55,23 +55,23 @@ def load(cluster: FakeCluster, summary: str = SUMMARY, exit_code: int = 0) -> li
     return [sys.executable, "-c", program]
 
 
-def walk(
+def run_load_test(
     moments: Sequence[tuple[str | None, int, int]],
     *,
     loaded: int,
     summary: str = SUMMARY,
     exit_code: int = 0,
     pace: Pace = FAST,
-    **wanted: Any,
+    **expected: Any,
 ) -> list[Step]:
     with running(Script(moments, loaded).answers) as cluster:
         command = load(cluster, summary, exit_code)
-        load_test = LoadTest(cluster.service, cluster.client, command, pace=pace, **wanted)
+        load_test = LoadTest(cluster.service, cluster.client, command, pace=pace, **expected)
         return [*load_test.under_load(), load_test.after_load()]
 
 
-def test_the_guides_walk_holds_at_each_step() -> None:
-    steps = walk(AS_IN_THE_GUIDE, loaded=5, reading=Decimal(23), reading_tolerance=Decimal(2), peak=2)
+def test_the_guides_scaling_passes_each_step() -> None:
+    steps = run_load_test(AS_IN_THE_GUIDE, loaded=5, reading=Decimal(23), reading_tolerance=Decimal(2), peak=2)
     assert [(step.ok, step.observed) for step in steps] == [
         (True, "0/20, 1 desired, 1 Ready"),
         (True, "10000 x 200"),
@@ -81,9 +81,9 @@ def test_the_guides_walk_holds_at_each_step() -> None:
     ]
 
 
-def test_without_numbers_to_hold_against_any_growth_above_the_target_is_enough() -> None:
+def test_without_expected_numbers_any_scale_out_passes() -> None:
     moments = [IDLE, ("60", 1, 1), ("60", 3, 1), ("20", 3, 3), ("0", 3, 3), IDLE]
-    assert [step.ok for step in walk(moments, loaded=4)] == [True] * 5
+    assert [step.ok for step in run_load_test(moments, loaded=4)] == [True] * 5
 
 
 @pytest.mark.parametrize(
@@ -96,26 +96,26 @@ def test_without_numbers_to_hold_against_any_growth_above_the_target_is_enough()
         ([IDLE, ("23", 1, 1), ("0", 2, 1), IDLE], "scale out", "a peak of 2 desired, 1 Ready"),
     ],
 )
-def test_a_walk_that_goes_otherwise_fails_where_it_does(
+def test_unexpected_scaling_fails_the_step_concerned(
     moments: list[tuple[str, int, int]], failed: str, observed: str
 ) -> None:
-    steps = walk(moments, loaded=len(moments) - 1, reading=Decimal(23), reading_tolerance=Decimal(2), peak=2)
+    steps = run_load_test(moments, loaded=len(moments) - 1, reading=Decimal(23), reading_tolerance=Decimal(2), peak=2)
     assert [(step.name, step.observed) for step in steps if not step.ok] == [(failed, observed)]
 
 
-def test_replicas_that_stay_are_told_with_what_was_seen_last() -> None:
+def test_reports_the_last_state_if_replicas_do_not_scale_in() -> None:
     moments = [IDLE, ("23", 1, 1), ("11", 2, 2), ("0", 2, 2)]
-    [step] = [step for step in walk(moments, loaded=3, pace=HASTY) if not step.ok]
+    [step] = [step for step in run_load_test(moments, loaded=3, pace=HASTY) if not step.ok]
     assert (step.name, step.observed) == ("scale in", "0/20, 2 desired, 2 Ready")
 
 
-def test_pods_that_are_ready_only_after_the_load_are_waited_for() -> None:
+def test_waits_for_pods_that_become_ready_after_the_load() -> None:
     slow_start = [IDLE, ("23", 1, 1), *[("23", 2, 1)] * 20, *[("0", 2, 1)] * 40, ("0", 2, 2), IDLE]
-    steps = walk(slow_start, loaded=3, reading=Decimal(23), peak=2)
+    steps = run_load_test(slow_start, loaded=3, reading=Decimal(23), peak=2)
     assert [step for step in steps if not step.ok] == []
 
 
-def test_a_reading_that_comes_only_after_the_load_counts() -> None:
+def test_a_reading_after_the_load_counts() -> None:
     late = [IDLE, *[("0", 1, 1)] * 2, *[("23", 2, 1)] * 20, ("0", 2, 2), IDLE]
     with running(Script(late, loaded=2).answers) as cluster:
         load_test = LoadTest(cluster.service, cluster.client, load(cluster), pace=FAST)
@@ -132,17 +132,17 @@ def test_a_reading_that_comes_only_after_the_load_counts() -> None:
         (SUMMARY, 3, "10000 x 200, and the load ended with exit code 3"),
     ],
 )
-def test_a_load_that_was_not_all_answered_with_200_fails(summary: str, exit_code: int, observed: str) -> None:
-    step = walk(AS_IN_THE_GUIDE, loaded=5, summary=summary, exit_code=exit_code)[1]
+def test_a_load_with_failed_requests_fails(summary: str, exit_code: int, observed: str) -> None:
+    step = run_load_test(AS_IN_THE_GUIDE, loaded=5, summary=summary, exit_code=exit_code)[1]
     assert (step.ok, step.observed) == (False, observed)
 
 
-def test_the_lines_of_the_error_distribution_are_no_answers() -> None:
+def test_does_not_count_the_error_distribution_as_responses() -> None:
     assert responses_by_code(SUMMARY + REFUSED.replace("[12]", "[500]")) == {200: 10000}
 
 
 @pytest.mark.parametrize("moment", [("5", 1, 1), ("0", 2, 2), ("0", 1, 0), (None, 1, 1)])
-def test_no_load_is_put_on_a_service_that_is_not_idle(moment: tuple[str | None, int, int]) -> None:
+def test_a_busy_service_gets_no_load(moment: tuple[str | None, int, int]) -> None:
     with running(Script([moment], loaded=1).answers) as cluster:
         [before] = LoadTest(cluster.service, cluster.client, load(cluster), pace=HASTY).under_load()
         assert "/load" not in cluster.requests
@@ -150,13 +150,13 @@ def test_no_load_is_put_on_a_service_that_is_not_idle(moment: tuple[str | None, 
     assert before.expected == "0/20 at 1 replica(s)"
 
 
-def test_a_service_that_calms_down_is_waited_for() -> None:
+def test_waits_for_a_service_to_become_idle() -> None:
     with running(Script([("30", 3, 3)] * 5 + [IDLE], loaded=99).answers) as cluster:
         before = next(LoadTest(cluster.service, cluster.client, ["false"], pace=FAST).under_load())
     assert before.ok
 
 
-def test_an_hpa_that_is_gone_fails_each_wait_with_its_sentence() -> None:
+def test_a_missing_hpa_fails_each_wait() -> None:
     with running({**healthy(), HPA: None}) as cluster:
         load_test = LoadTest(cluster.service, cluster.client, ["false"], pace=FAST)
         steps = [*load_test.under_load(), load_test.after_load()]
@@ -164,22 +164,22 @@ def test_an_hpa_that_is_gone_fails_each_wait_with_its_sentence() -> None:
     assert all("not found (404)" in step.observed for step in steps)
 
 
-UNWELL = (500, {"message": "etcd leader changed"})
+SERVER_ERROR = (500, {"message": "etcd leader changed"})
 
 
-def test_a_moment_without_an_answer_ends_neither_a_wait_nor_the_load() -> None:
+def test_a_failed_read_ends_neither_a_wait_nor_the_load() -> None:
     script = Script([("30", 3, 3), *AS_IN_THE_GUIDE], loaded=6)
-    steady: Callable[[], dict[str, Any]] = script.answers[HPA]
-    looks = iter(range(10**6))
-    with running({**script.answers, HPA: lambda: UNWELL if next(looks) in {1, 3, 4} else steady()}) as cluster:
+    read_hpa: Callable[[], dict[str, Any]] = script.answers[HPA]
+    reads = iter(range(10**6))
+    with running({**script.answers, HPA: lambda: SERVER_ERROR if next(reads) in {1, 3, 4} else read_hpa()}) as cluster:
         load_test = LoadTest(cluster.service, cluster.client, load(cluster), pace=FAST)
         steps = [*load_test.under_load(), load_test.after_load()]
     assert [step for step in steps if not step.ok] == []
 
 
-def test_a_cluster_that_stays_unwell_is_told_at_the_end_of_the_wait() -> None:
-    looks = iter(range(10**6))
-    with running({**healthy(), HPA: lambda: UNWELL if next(looks) else hpa("30", 3)}) as cluster:
+def test_a_lasting_error_is_reported_at_the_end_of_the_wait() -> None:
+    reads = iter(range(10**6))
+    with running({**healthy(), HPA: lambda: SERVER_ERROR if next(reads) else hpa("30", 3)}) as cluster:
         [before] = LoadTest(cluster.service, cluster.client, ["false"], pace=HASTY).under_load()
     assert (before.ok, before.observed) == (
         False,
@@ -188,7 +188,7 @@ def test_a_cluster_that_stays_unwell_is_told_at_the_end_of_the_wait() -> None:
 
 
 @pytest.mark.parametrize(("window", "seconds"), [(15, 15), (None, 300)])
-def test_the_wait_for_the_scale_in_follows_the_hpas_own_window(window: int | None, seconds: int) -> None:
+def test_the_wait_for_scale_in_uses_the_hpas_window(window: int | None, seconds: int) -> None:
     with running({**healthy(), HPA: hpa("0", 1, window=window)}) as cluster:
         assert (
             ClusterReader(cluster.client).hpa("gpu-hpa", "default", [cluster.service.metrics[0].name]).window_seconds
@@ -197,8 +197,8 @@ def test_the_wait_for_the_scale_in_follows_the_hpas_own_window(window: int | Non
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> tuple[list[str], int]:
-    """A load that never ends, of two processes, and a pipe that both hold open."""
+def endless_load(tmp_path: Path) -> tuple[list[str], int]:
+    """A load of two processes that never ends, and a pipe that both keep open."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -213,12 +213,12 @@ def started(reader: int) -> bool:
 
 
 def all_ended(reader: int) -> bool:
-    """Nobody holds the pipe any more; within 10 s."""
+    """Return whether all processes close the pipe within 10 s."""
     return bool(select.select([reader], [], [], 10)[0]) and os.read(reader, 8) == b""
 
 
-def test_a_load_that_does_not_end_is_ended_with_all_its_processes(held: tuple[list[str], int]) -> None:
-    command, reader = held
+def test_a_load_that_does_not_end_is_stopped_with_all_its_processes(endless_load: tuple[list[str], int]) -> None:
+    command, reader = endless_load
     with running(healthy()) as cluster:
         pace = Pace(interval=0.001, load=1, margin=0)
         steps = LoadTest(cluster.service, cluster.client, command, pace=pace).under_load()
@@ -229,8 +229,8 @@ def test_a_load_that_does_not_end_is_ended_with_all_its_processes(held: tuple[li
     assert all_ended(reader)
 
 
-def test_a_walk_that_cannot_go_on_leaves_no_load_behind(held: tuple[list[str], int]) -> None:
-    command, reader = held
+def test_an_interrupted_load_test_stops_the_load(endless_load: tuple[list[str], int]) -> None:
+    command, reader = endless_load
 
     def until_the_credential_expires() -> Any:
         return (401, {"message": "Unauthorized"}) if started(reader) else hpa("0", 1)

@@ -1,4 +1,4 @@
-"""`up` on mocks whose kubeconfig leads to a cluster that answers: it ends only when the HPA reads its metric."""
+"""`up` on mocks, with a fake cluster: it waits until the HPA reads its metric."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def up(cluster: FakeCluster, wait: str = "1s", **recorder: Any) -> Recorder:
     return run_program(config, Recorder(kubeconfig=cluster.kubeconfig, **recorder))
 
 
-def test_up_ends_when_the_hpa_reads_its_metric() -> None:
+def test_up_finishes_once_the_hpa_reads_its_metric() -> None:
     with running(healthy()) as cluster:
         up(cluster)
     assert HPA in cluster.requests
 
 
-def test_up_waits_for_an_hpa_that_has_not_read_yet() -> None:
+def test_up_waits_for_the_first_reading() -> None:
     script = Script([(None, 1, 1), (None, 1, 1), ("0", 1, 1)], loaded=1)
     served = {"items": [{"describedObject": {"name": "bert-0"}, "value": "0"}]}
     with running({**script.answers, VALUES: served}) as cluster:
@@ -42,14 +42,14 @@ def test_up_fails_with_the_broken_link_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(("wait", "preview"), [("0s", False), ("5m", True)])
-def test_no_metric_is_asked_for_at_preview_or_without_a_wait(wait: str, preview: bool) -> None:
+def test_reads_no_metric_at_preview_or_without_a_wait(wait: str, preview: bool) -> None:
     with running({**healthy(), VALUES: {"items": []}}) as cluster:
         up(cluster, wait, preview=preview)
     assert [path for path in cluster.requests if path == HPA or path.startswith(CUSTOM)] == []
 
 
 @pytest.mark.parametrize(
-    ("found", "spoilt", "sentence"),
+    ("found", "replacement", "sentence"),
     [
         ("token: t", 'token: "c2VjcmV0\\n"', "has a kubeconfig whose token has a line break or another character"),
         ("token: t", 'token: "c2VjcmV0\\u0142"', "has a kubeconfig whose token has a line break or another character"),
@@ -62,9 +62,9 @@ def test_no_metric_is_asked_for_at_preview_or_without_a_wait(wait: str, preview:
         ("clusters:", "c2VjcmV0:", "has a kubeconfig whose current context, server"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used_is_told_without_its_content(found: str, spoilt: str, sentence: str) -> None:
+def test_reports_an_unusable_kubeconfig_without_quoting_it(found: str, replacement: str, sentence: str) -> None:
     with running(healthy()) as cluster:
-        kubeconfig = cluster.kubeconfig.replace(found, spoilt)
+        kubeconfig = cluster.kubeconfig.replace(found, replacement)
         with pytest.raises(NoMetricsError) as failure:
             asyncio.run(wait_until_metrics_are_read(cluster.outputs, kubeconfig, 0, print))
     assert str(failure.value).startswith(f"The cluster {sentence}")
