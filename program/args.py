@@ -1,4 +1,4 @@
-"""From the settings of a stack to the args of its components."""
+"""Convert the settings of a stack into the args of its components."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from program.chart import chart_version
 
 
 def platform_args(settings: Settings, stack: str) -> PlatformArgs:
-    """The platform of a stack that has its own."""
+    """Return the args of the platform."""
     snapshot = SharedSnapshot((service.namespace for service in settings.services), adapter=True)
     installs_adapter = not settings.metrics_adapter.adopted
     preflight = no_other_owners(snapshot, settings.services, stack=stack, installs_adapter=installs_adapter)
@@ -43,7 +43,7 @@ def platform_args(settings: Settings, stack: str) -> PlatformArgs:
 
 
 def cluster_args(cluster: Cluster, region: str, preflight: Preflight | None = None) -> AckClusterArgs:
-    """The cluster of the settings."""
+    """Return the args of the cluster."""
     return AckClusterArgs(
         region=region,
         cluster_id=cluster.id,
@@ -56,12 +56,12 @@ def cluster_args(cluster: Cluster, region: str, preflight: Preflight | None = No
 
 
 def credential_minutes(duration: str | None) -> int | None:
-    """Minutes of `cluster.temporaryCredential`, rounded up: the provider accepts whole minutes only."""
+    """Return `cluster.temporaryCredential` in minutes, rounded up: the provider accepts whole minutes only."""
     return math.ceil(duration_seconds(duration) / 60) if duration else None
 
 
 def pool_spec(pool: GpuNodePool) -> PoolSpec:
-    """The node pool of the settings."""
+    """Return the args of the node pool."""
     limits = pool.autoscaling
     return PoolSpec(
         pool_name=pool.name,
@@ -83,7 +83,7 @@ def pool_spec(pool: GpuNodePool) -> PoolSpec:
 
 
 def service_args(service: Service, tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()) -> InferenceServiceArgs:
-    """A service of the settings; `tolerations` are those for the taints of its nodes."""
+    """Return the args of a service; `tolerations` match the taints of its nodes."""
     return InferenceServiceArgs(
         service_name=service.object_name,
         kubernetes_service=f"{service.object_name}{SERVICE_SUFFIX}",
@@ -116,7 +116,7 @@ def service_args(service: Service, tolerations: pulumi.Input[Sequence[Mapping[st
 def autoscaler_args(
     service: Service, *, deployment: pulumi.Input[str], api: Literal["v2", "v2beta1"], stack: str
 ) -> GpuAutoscalerArgs:
-    """The HPA of a service of the settings."""
+    """Return the args of a service's HPA."""
     autoscaler = service.autoscaler
     return GpuAutoscalerArgs(
         autoscaler_name=service.autoscaler_name,

@@ -1,4 +1,4 @@
-"""A Helm chart as the settings name it."""
+"""The version of the Helm chart in the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_A_URL = re.compile(r"-v?(\d+\.\d+\.\d+[^/?#]*)\.tgz$")
 
 
 def chart_version(chart: str) -> str | None:
-    """Return the version of a chart; None: the version needs a download, or there is no such file.
+    """Return the version of a chart; None: it is unknown without a download, or the file does not exist.
 
     Args:
         chart: URL of a chart, or path of a folder or an archive.
@@ -28,7 +28,7 @@ def chart_version(chart: str) -> str | None:
             names = [name for name in archive.getnames() if re.fullmatch(r"[^/]+/Chart\.yaml", name)]
             member = archive.extractfile(names[0]) if names else None
             return _version(member.read()) if member else None
-    # The component and the provider report what is wrong with the file.
+    # The component and the provider report errors in the file.
     except (OSError, tarfile.TarError):
         return None
 

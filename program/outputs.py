@@ -17,7 +17,7 @@ from autoscaling.settings.services import SERVICE_SUFFIX, Service
 def service_output(
     service: Service, *, address: pulumi.Input[str], hpa: pulumi.Input[str]
 ) -> pulumi.Output[dict[str, Any]]:
-    """What a check of a service needs to know.
+    """Return the output that describes a service, for `./ackgpu verify` and `checks`.
 
     Args:
         service: from the settings.
@@ -25,7 +25,7 @@ def service_output(
         hpa: name of its HPA.
     """
     autoscaler = service.autoscaler
-    # Not a dictionary of outputs: the SDK would look at each of its tasks again whenever one of them is done.
+    # A dictionary of outputs is slower: the SDK would revisit every task whenever one ends.
     return pulumi.Output.all(address, hpa).apply(
         lambda known: {
             "name": service.name,
@@ -44,13 +44,13 @@ def service_output(
 
 
 def metric_resources(rules: RuleSet, extra_rules: Sequence[ExtraRule]) -> list[str]:
-    """Each `<resource>/<metric>` that the program's own rules and the user's expose."""
+    """Return each `<resource>/<metric>` that the program's rules and the user's rules expose."""
     exposed = {metric.name: metric.resources for metric in rules.exposed} | exposed_metrics(extra_rules)
     return [f"{resource}s/{name}" for name, resources in exposed.items() for resource in resources]
 
 
 def check_commands(services: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Shell commands that check the stack by hand, in the guide's order."""
+    """Return shell commands that check the stack by hand, in the guide's order."""
     commands = [f"kubectl get --raw {CUSTOM_METRICS_PATH}"]
     for service in services:
         namespace = service["namespace"]

@@ -1,4 +1,4 @@
-"""What the services of a stack run on: the stack's own platform, or the platform of another stack."""
+"""The platform that services run on: the stack's own, or the platform of another stack."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class PlatformInUse:
     """The address in the kubeconfig."""
     provider: kubernetes.Provider
     nodes: Sequence[pulumi.Resource] = ()
-    """Resources of this stack without which pods cannot run on GPUs."""
+    """Resources of this stack that pods need to run on GPUs."""
     adapter: Sequence[pulumi.Resource] = ()
-    """Resources of this stack without which an HPA cannot read a metric."""
+    """Resources of this stack that HPAs need to read metrics."""
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
     """For the taints of the GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
@@ -58,8 +58,8 @@ def access(settings: Settings, urns: Collection[str]) -> None:
         return
     args, account = cluster_args(settings.cluster, settings.region), _account(settings.region)
     if any(urn.endswith("::ackgpu:index:AckCluster::cluster") for urn in urns):
-        # No `up` of this version has moved the cluster below the platform yet, and the engine panics at an alias in a
-        # refresh.
+        # A stack of an earlier version: no `up` has moved the cluster below the platform yet. An alias would make the
+        # engine panic in a refresh.
         AckCluster("cluster", args, account)
     else:
         cluster_of(pulumi.ComponentResource("ackgpu:index:Platform", "platform", opts=account), args)
@@ -87,10 +87,10 @@ def own_platform(settings: Settings, stack: str) -> PlatformInUse:
 
 
 def platform_of_another_stack(settings: Settings, stack: str) -> PlatformInUse:
-    """Use the platform of the stack that `platform` names, by its outputs, without changing or deleting it.
+    """Use the platform of the stack that `platform` names. Only its outputs are read.
 
-    Fails, also at preview, if that stack exports no platform, or if the services do not pass the checks that a stack
-    with both would have to pass.
+    Fails, also at preview, if that stack does not export a platform, or if the services fail the checks of a stack that
+    has both.
     """
     reference = _platform_stack(settings)
     known = _outputs_of(reference, settings, "clusterId", "metricResources", "platform").apply(
@@ -142,8 +142,8 @@ def _present(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
     missing = [name for name, value in outputs.items() if value is None]
     if missing:
         raise pulumi.RunError(
-            f"platform is {settings.platform!r}, and that stack has no output {', '.join(missing)}: name a stack of "
-            "this program that has a platform of its own, and run pulumi up there first."
+            f"platform is {settings.platform!r}, but that stack does not export {', '.join(missing)}: name a stack of "
+            "this program that has its own platform, and run pulumi up there first."
         )
     return outputs
 

@@ -12,14 +12,14 @@ from autoscaling.settings import Settings, SettingsError, parse_config, warnings
 
 
 def stack_name() -> str:
-    """The project and the stack, as on the command line: `ackgpu/dev`."""
+    """Return the project and the stack, such as `ackgpu/dev`."""
     return f"{pulumi.get_project()}/{pulumi.get_stack()}"
 
 
 def last_outputs() -> Mapping[str, Any]:
-    """The outputs of the stack's last `up`: a program that exports nothing would remove them.
+    """Return the outputs of the stack's last `up`, because a program that exports nothing would remove them.
 
-    A StackReference would call the same function of the engine, and become a resource of the stack.
+    A StackReference would become a resource of the stack.
     """
     name = f"{pulumi.get_organization()}/{stack_name()}"
     found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})
@@ -28,10 +28,10 @@ def last_outputs() -> Mapping[str, Any]:
 
 
 def last_resources() -> Collection[str]:
-    """The URNs in the stack's state."""
+    """Return the URNs in the stack's state."""
     name = f"{pulumi.get_organization()}/{stack_name()}"
     found = pulumi.runtime.invoke("pulumi:pulumi:readStackResourceOutputs", {"stackName": name})
-    # The values are the outputs of the resources, secrets among them.
+    # The values may contain secrets.
     return list(found.value["outputs"])
 
 
@@ -39,7 +39,7 @@ def stack_settings() -> Settings:
     """Check the stack's configuration, as the engine has it, and log its warnings.
 
     Raises:
-        RunError: with every fault of the configuration.
+        RunError: with every error in the configuration.
     """
     project = pulumi.get_project()
     config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}

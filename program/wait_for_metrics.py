@@ -36,8 +36,8 @@ def prove_pipeline(
             )
         except NoMetricsError as error:
             raise pulumi.RunError(
-                f"after {wait_seconds} s the metrics can't be read. {error} Fix it and run pulumi up again; "
-                "if a change must go through meanwhile, set waitForMetrics to 0s."
+                f"after {wait_seconds} s the metrics cannot be read. {error} Fix it and run pulumi up again; "
+                "to finish `up` without this check, set waitForMetrics to 0s."
             ) from None
         return True
 

@@ -1,4 +1,4 @@
-"""The autoscaler (HPA) of a service: what may be set on it, and everything that can be wrong with it.
+"""The autoscaler (HPA) of a service: its settings, and the checks on them.
 
 Its metrics are in `autoscaler_metrics`.
 """
@@ -24,7 +24,7 @@ Window = Annotated[Int, Field(ge=0, le=3600)]
 
 
 class ScalingPolicy(Model):
-    """A limit of the change of replicas: at most `value` pods, or percent of the pods, in `periodSeconds`."""
+    """A limit on scaling: at most `value` pods, or percent of the pods, in `periodSeconds`."""
 
     type: Literal["Pods", "Percent"]
     """What `value` counts."""
@@ -97,10 +97,10 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
     window = DEFAULT_SCALE_DOWN_WINDOW if fixed else service.autoscaler.scale_down.stabilization_window_seconds
     if not service.startup_time or window >= duration_seconds(service.startup_time):
         return
-    effect = "pods would be removed before those that replace them are Ready"
+    effect = "pods would be removed before their replacements are Ready"
     if fixed:
         yield Finding(
-            f"{key}.startupTime is {service.startup_time}, and with cluster.autoscalingApi v2beta1 the scale-down "
+            f"{key}.startupTime is {service.startup_time}, but with cluster.autoscalingApi v2beta1 the scale-down "
             f"window is always {window}s: {effect}; set autoscalingApi to v2, or make startup faster.",
             ("services", "cluster"),
         )
@@ -118,7 +118,7 @@ def _behavior(service: Service, key: str, settings: Settings) -> Iterator[Findin
     for name, alias in (("scale_up", "scaleUp"), ("scale_down", "scaleDown")):
         if name in service.autoscaler.model_fields_set:
             yield Finding(
-                f"{key}.autoscaler.{alias} can't be set with cluster.autoscalingApi v2beta1, which has no behavior: "
-                "remove it.",
+                f"{key}.autoscaler.{alias} can't be set with cluster.autoscalingApi v2beta1, which does not have "
+                "behavior: remove it.",
                 ("services", "cluster"),
             )

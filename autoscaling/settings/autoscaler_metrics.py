@@ -1,6 +1,6 @@
-"""The metrics of an autoscaler: what may be set on them, and everything that can be wrong with them.
+"""The metrics of an autoscaler: their settings, and the checks on them.
 
-An HPA can work on a metric that is exposed for pods, is of one pod alone, and can reach the target.
+An HPA needs a metric that is exposed for pods, belongs to a single pod, and can reach the target.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MetricUse(Model):
 
     @property
     def exposed_name(self) -> str:
-        """Under which the adapter exposes this use of the metric."""
+        """Name under which the adapter exposes the metric."""
         metric = catalogue().find(self.name)
         return metric.exposed_as(self.aggregation) if metric else self.name
 
@@ -92,7 +92,9 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
         for position, use in enumerate(service.autoscaler.metrics):
             key = f"services[{index}].autoscaler.metrics[{position}]"
             if use.exposed_name in seen:
-                yield Finding(f"{key}.name is {use.name!r}, which the HPA has already: remove one.", ("services",))
+                yield Finding(
+                    f"{key}.name is {use.name!r}, which the HPA already has: remove one of the two.", ("services",)
+                )
                 continue
             seen.add(use.exposed_name)
             yield from _use(use, key, service, settings)
@@ -121,13 +123,13 @@ def _extra_rule(use: MetricTarget, key: str, extra: Mapping[str, Sequence[str]])
         return
     if "pod" not in extra[name]:
         yield (
-            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(extra[name])} only, and an HPA "
+            f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(extra[name])} only, but an HPA "
             "reads pods: give that rule a label of the pod under resources.overrides."
         )
     if use.aggregation and name == use.name:
         yield (
-            f"{key}.aggregation is {use.aggregation!r}, and {use.name} is of {EXTRA_RULES}, whose query aggregates: "
-            "remove it."
+            f"{key}.aggregation is {use.aggregation!r}, but {use.name} comes from {EXTRA_RULES}, whose query already "
+            "aggregates: remove it."
         )
 
 
@@ -142,23 +144,23 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
         )
     if not metric.exported_under(adapter.labels):
         return (
-            f"{name_is}, which only ACK's exporter has, and {_LABELS} is {adapter.labels!r}: choose "
+            f"{name_is}, which only ACK's exporter has, but {_LABELS} is {adapter.labels!r}: choose "
             f"{_usable(settings)}."
         )
     if mode not in metric.card_modes:
         reason = (
             "which is missing or always 0 on MIG instances"
             if mode == "mig"
-            else f"which is that of a whole card, and with {_CARD_MODE} {mode} several pods share it"
+            else f"which measures a whole card, but with {_CARD_MODE} {mode} several pods share a card"
         )
         return f"{name_is}, {reason}: choose {_usable(settings)}."
     exposed = settings.rule_set.find(use.exposed_name)
     if exposed is None:
         what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else name_is
-        return f"{what}, and the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened."
+        return f"{what}, but the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened."
     if "pod" not in exposed.resources:
         return (
-            f"{name_is}, which the rules {adapter.rules!r} expose for nodes only, and an HPA reads pods: set {_RULES} "
+            f"{name_is}, which the rules {adapter.rules!r} expose for nodes only, but an HPA reads pods: set {_RULES} "
             "to hardened, or choose a DCGM_CUSTOM_ metric."
         )
     return None
@@ -206,10 +208,10 @@ def _target(
 
 
 def _highest_useful(highest: Decimal) -> Decimal:
-    """The highest target by which an HPA adds replicas when the metric is at its highest value.
+    """Return the highest target at which the HPA still adds replicas when the metric is at its maximum.
 
-    Kubernetes' controller leaves a ratio of value to target of up to 1.1 alone: its
-    `--horizontal-pod-autoscaler-tolerance` is 0.1 by default, and a managed cluster's can't be set.
+    The HPA controller ignores a ratio of value to target up to 1.1: `--horizontal-pod-autoscaler-tolerance` is 0.1 by
+    default, and users of a managed cluster cannot change it.
     """
     step = Decimal(1) if highest >= 100 else Decimal("0.001")
     return (highest / step * 10 - 1) // 11 * step
@@ -218,9 +220,9 @@ def _highest_useful(highest: Decimal) -> Decimal:
 def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str) -> Iterator[Finding]:
     metric, hint = exposed.metric, None
     if metric.unit == "%" and exposed.range == metric.range and use.target <= 1:
-        hint = f"{use.target:f} %: write {(use.target * 100).normalize() + 0:f} if that part of the whole is meant"
+        hint = f"{use.target:f} %: if you meant a fraction of 1, write {(use.target * 100).normalize() + 0:f}"
     elif metric.unit == "MiB" and use.target < _LEAST_MIB:
-        hint = f"{use.target:f} MiB: write {use.target:f}Gi if GiB are meant"
+        hint = f"{use.target:f} MiB: if you meant GiB, write {use.target:f}Gi"
     if hint:
         yield Finding(f"{target_key} is {hint}.", ("services", "metricsAdapter"), "warning")
 
@@ -234,14 +236,14 @@ def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
 
 
 def _memory_of_a_pod(exposed: ExposedMetric, service: Service, settings: Settings) -> tuple[int | None, str]:
-    """MiB that the metric of a pod can be, and whose they are; None if they are unknown."""
+    """Return the maximum of a pod's memory metric in MiB (None: unknown), and what sets that maximum."""
     pool = settings.gpu_node_pool
     largest = gpu_memory_mib(pool.instance_types)
     if pool.card_mode == "share":
-        # Pods are not limited to what they ask for.
+        # Pods may use more than they request.
         return largest, "a card of the pool has"
     if service.gpu_memory_gib:
-        return service.gpu_memory_gib * 1024, "a pod is given"
+        return service.gpu_memory_gib * 1024, "a pod gets"
     if exposed.aggregation != "sum":
         return largest, "a GPU of the pool has"
     return largest and largest * service.gpus, "the GPUs of a pod have"

@@ -27,7 +27,7 @@ _BOTH = ("gpuNodePool", "services")
 _CARD_MODE = "gpuNodePool.cardMode"
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
 """https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); it has some
-Blackwell cards, and no source names the models of the table's."""
+Blackwell cards, and no source names the exact models in the table."""
 
 
 class Budget(Model):
@@ -43,7 +43,7 @@ class Budget(Model):
 
 def budget_findings(settings: Settings) -> Iterator[Finding]:
     """Return every error of the budget."""
-    # The pool's limit is what is paid for, whichever service or placeholder makes the pool grow.
+    # The maximum cost depends on the pool's limit, whichever pods make the pool grow.
     nodes = settings.gpu_node_pool.max_nodes
     if nodes is None:
         return
@@ -96,7 +96,7 @@ def _cost(settings: Settings, nodes: int) -> Iterator[str]:
 
 
 def capacity_findings(settings: Settings) -> Iterator[Finding]:
-    """Return every error and warning of what the services ask of the pool."""
+    """Return every error and warning about the resources that services request from the pool."""
     pool = settings.gpu_node_pool
     asked = [sentence for index, service in enumerate(settings.services) for sentence in _asked(service, index, pool)]
     for sentence in asked or _cards(settings):
@@ -159,7 +159,7 @@ def _cards(settings: Settings) -> Iterator[str]:
 def _share(
     settings: Settings, alias: str, unit: str, have: int, holders: int | None, offered: str, held: str
 ) -> Iterator[str]:
-    """Compare what the services ask for with what each of the holders, nodes or cards, has."""
+    """Compare the services' requests with the capacity of each holder: a node, or a card."""
     whole = alias == "gpus"
     asked = [getattr(service, _FIELDS[alias]) or 0 for service in settings.services]
     too_large = [index for index, share in enumerate(asked) if share > have]
@@ -215,7 +215,7 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
 
 
 def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:
-    """How many its GPUs take; None where that is not known."""
+    """Return how many pods the GPUs of a node can run; None: unknown."""
     cards = pool.node_gpus
     if cards is None or pool.card_mode == "mig":
         return None
@@ -226,5 +226,5 @@ def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:
 
 
 def _offer(name: str, row: InstanceType) -> Decimal:
-    """CPUs or GiB of a node, of which the system keeps some; 0 where they are not known."""
+    """Return the vCPUs or GiB of a node, including those reserved for the system; 0: unknown."""
     return Decimal(str(row.vcpus if name == "cpu" else row.memory_gib)).normalize()

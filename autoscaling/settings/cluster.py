@@ -1,4 +1,4 @@
-"""The ACK cluster: what may be set on it, and everything that can be wrong with it."""
+"""The ACK cluster: its settings, and the checks on them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _KEY = "cluster.create"
 
 _PRIVATE = [IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
 _NO_VPC = [IPv4Network(block) for block in ("100.64.0.0/10", "224.0.0.0/4", "127.0.0.0/8", "169.254.0.0/16")]
-"""What the VPC product's documentation rules out."""
+"""Blocks that the VPC documentation excludes."""
 _VPC_PREFIXES = range(8, 22 + 1)
-"""The VPC product takes /8 to /28; below /22 the pods of a zone would have fewer than 256 addresses."""
+"""A VPC can be /8 to /28; smaller than /22, the pods of a zone would have fewer than 256 addresses."""
 _SERVICE_PREFIXES = range(16, 24 + 1)
-"""ACK's documentation of CreateCluster."""
+"""From ACK's documentation of CreateCluster."""
 _PRO_MODES = ("cgpu", "core_mem", "share")
 
 
@@ -98,7 +98,7 @@ def cluster_findings(settings: Settings) -> Iterator[Finding]:
     """Return every error and warning of `cluster`."""
     cluster = settings.cluster
     if (cluster.id is None) == (cluster.create is None):
-        yield Finding("cluster: set exactly one of id (of a cluster that exists) and create.", ("cluster",))
+        yield Finding("cluster: set exactly one of id (an existing cluster) and create.", ("cluster",))
     if cluster.create is None:
         return
     for errors in (_network(cluster.create), _service_addresses(cluster.create), _version(cluster)):
@@ -116,7 +116,7 @@ def cluster_findings(settings: Settings) -> Iterator[Finding]:
         if find_instance_type(name):
             key = f"{_KEY}.systemPool.instanceTypes[{index}]"
             yield Finding(
-                f"{key} is {name}, which has GPUs that nothing would use: use a CPU type.", ("cluster",), "warning"
+                f"{key} is {name}, which has GPUs that would stay unused: use a CPU type.", ("cluster",), "warning"
             )
 
 
@@ -124,7 +124,7 @@ def _network(creation: ClusterCreation) -> Iterator[str]:
     nodes, pods = creation.vswitch_ids, creation.pod_vswitch_ids
     existing = nodes is not None or pods is not None
     if existing == (creation.zones is not None):
-        yield f"{_KEY}: set either zones, for a new VPC, or vswitchIds and podVswitchIds, of a VPC that exists."
+        yield f"{_KEY}: set either zones, for a new VPC, or vswitchIds and podVswitchIds of an existing VPC."
     elif existing:
         if nodes is None or pods is None:
             missing = "vswitchIds" if nodes is None else "podVswitchIds"
@@ -152,11 +152,11 @@ def _vpc(creation: ClusterCreation) -> Iterator[str]:
         yield _malformed(key, creation.vpc_cidr)
     elif block.prefixlen not in _VPC_PREFIXES:
         yield (
-            f"{key} is {block}, and a VPC for nodes and pods in three zones has /{_VPC_PREFIXES[0]} to "
+            f"{key} is {block}, but a VPC for nodes and pods in three zones must be /{_VPC_PREFIXES[0]} to "
             f"/{_VPC_PREFIXES[-1]}."
         )
     elif taken := next((other for other in _NO_VPC if block.overlaps(other)), None):
-        yield f"{key} is {block}, which overlaps with {taken}: no VPC can have those addresses."
+        yield f"{key} is {block}, which overlaps with {taken}: a VPC cannot have those addresses."
 
 
 def _service_addresses(creation: ClusterCreation) -> Iterator[str]:
@@ -166,11 +166,11 @@ def _service_addresses(creation: ClusterCreation) -> Iterator[str]:
         yield _malformed(key, creation.service_cidr)
     elif block.prefixlen not in _SERVICE_PREFIXES or not any(block.subnet_of(private) for private in _PRIVATE):
         yield (
-            f"{key} is {block}, and ACK takes /{_SERVICE_PREFIXES[0]} to /{_SERVICE_PREFIXES[-1]} of "
+            f"{key} is {block}, but ACK allows /{_SERVICE_PREFIXES[0]} to /{_SERVICE_PREFIXES[-1]} inside "
             f"{', '.join(map(str, _PRIVATE))}."
         )
     elif creation.vswitch_ids is None and vpc is not None and block.overlaps(vpc):
-        yield f"{key} is {block}, which overlaps with {vpc_key} ({vpc}): choose addresses that the VPC does not have."
+        yield f"{key} is {block}, which overlaps with {vpc_key} ({vpc}): choose addresses outside the VPC."
 
 
 def _version(cluster: Cluster) -> Iterator[str]:
@@ -180,13 +180,13 @@ def _version(cluster: Cluster) -> Iterator[str]:
     minor = int(version.split(".")[1]) if version else None
     if minor is None and newest is not None:
         yield (
-            f"cluster.autoscalingApi is {api}, and a new cluster has a newer Kubernetes than 1.{newest}: set it to v2."
+            f"cluster.autoscalingApi is {api}, but a new cluster runs Kubernetes newer than 1.{newest}: set it to v2."
         )
     elif minor is not None and (minor < oldest or (newest is not None and minor > newest)):
         other = "v2beta1" if minor < oldest else "v2"
         yield (
             f"{_KEY}.version is {version}, which does not serve autoscaling/{api}: set cluster.autoscalingApi to "
-            f"{other}, or another version."
+            f"{other}, or choose another version."
         )
 
 

@@ -1,4 +1,4 @@
-"""Keys and values of a stack's configuration as Pulumi's engine hands them to a program."""
+"""Keys and values of a stack's configuration as Pulumi's engine passes them to a program."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _DATE = re.compile(rf"\d{{4}}-\d\d-\d\d(T{_TIME}(Z|[-+]\d\d:\d\d)| {_TIME})?", r
 
 
 def engine_text(value: Any) -> str:
-    """Return the text for the value of a key: JSON for a map or a list, nothing for null."""
+    """Return a value as the engine passes it: JSON for a map or a list, empty for null."""
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def setting_values(config: Mapping[str, str], project: str = PROJECT) -> dict[str, Any]:
-    """Return the values in the project's namespace, without it; maps and lists are decoded."""
+    """Return the project's values under keys without the namespace; maps and lists are decoded."""
     prefix = f"{project}:"
     return {key.removeprefix(prefix): _decoded(text) for key, text in config.items() if key.startswith(prefix)}
 
 
 def full_key(key: str) -> str | None:
-    """Return a key of `config` with its namespace, which may be left out; None if the engine refuses the key."""
+    """Return a key of `config` with its namespace, which is optional; None if the engine refuses the key."""
     parts = key.split(":")
     if len(parts) == 3 and parts[1] == "config":
         parts.pop(1)
@@ -36,7 +36,7 @@ def full_key(key: str) -> str | None:
 
 
 def number(text: str) -> int | float | str:
-    """Return what the engine makes of a number in YAML."""
+    """Return a YAML number as the engine converts it."""
     digits = text.replace("_", "")
     try:
         return int(digits, 8 if OCTAL.fullmatch(digits) else 0)
@@ -51,7 +51,7 @@ def number(text: str) -> int | float | str:
 
 
 def plain_text(text: str) -> str:
-    """Return what the engine makes of a text without quotes: a date becomes another text."""
+    """Return unquoted text as the engine converts it: it rewrites dates."""
     try:
         moment = datetime.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:

@@ -138,7 +138,7 @@ class _Refused:
     details: ErrorDetails
     location: Location
     place: Place
-    """What the value may be; for a key that is not a setting, the map around it."""
+    """What the models allow for the value; for a key that is not a setting, the map around it."""
     is_key: bool
     """Whether the error is in the last key itself, not in its value."""
     hidden: tuple[str, ...]
@@ -166,7 +166,7 @@ class _Refused:
 
     @property
     def sentence(self) -> str:
-        """The key, its value, what is allowed, and the nearest valid value."""
+        """The message: the key, its value, what is allowed, and the nearest valid value."""
         key, value = self.key, self.details["input"]
         if self.kind == "missing":
             return f"{key} is missing: set it."

@@ -24,10 +24,10 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 DATE_TEXT = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)? [-+][0-9]{4} \S+"
-"""What the engine makes of a date without quotes."""
+"""An unquoted date as the engine rewrites it."""
 
 FORM = "form"
-"""Kind of the error of a text that has another form. The message never contains the text."""
+"""Type of the error for text that does not match a `Form`. Its message never contains the text."""
 
 _MAX_NODES = 2000
 """Largest `max_size` of a node pool that the provider accepts."""
@@ -39,7 +39,7 @@ _INT32_MAX = 2**31 - 1
 """Kubernetes' own type for numbers of replicas; every other count here is lower."""
 
 _LARGEST_AMOUNT = 10**12
-"""Metrics and prices stay far below it; larger numbers are no longer exact."""
+"""Metrics and prices stay far below this value; larger numbers are not exact."""
 
 
 class Model(BaseModel):
@@ -57,11 +57,11 @@ class Model(BaseModel):
 
 @dataclass(frozen=True)
 class Form:
-    """What a text must look like, for the metadata of `Annotated[str, ...]`.
+    """The required form of text, for the metadata of `Annotated[str, ...]`.
 
     Args:
         pattern: a regular expression for the whole text, in the common part of Python's and ECMA's dialects.
-        expected: what is expected, for the sentence about other texts.
+        expected: the expected form, for the message about other text.
     """
 
     pattern: str
@@ -71,7 +71,7 @@ class Form:
         """Return the text.
 
         Raises:
-            ValueError: the text has another form.
+            PydanticCustomError: the text does not match.
         """
         if not re.fullmatch(self.pattern, value):
             raise PydanticCustomError(FORM, self.expected)

@@ -1,4 +1,4 @@
-"""The pool of GPU nodes: what may be set on it, and everything that can be wrong with it."""
+"""The GPU node pool: its settings, and the checks on them."""
 
 from __future__ import annotations
 
@@ -180,13 +180,13 @@ def _instance_types(pool: GpuNodePool) -> Iterator[str]:
             yield f"{_TYPES} has {name}, which ACK does not support: choose a type without -tee."
         elif row.gpus < 1:
             yield (
-                f"{_TYPES} has {name} with a slice of a GPU ({row.gpus:g}), and a pod asks for whole GPUs: choose a "
+                f"{_TYPES} has {name} with a slice of a GPU ({row.gpus:g}), but pods request whole GPUs: choose a "
                 "type with at least one."
             )
         elif row.gpus_documented and pool.gpus_per_node not in (None, row.gpus):
             yield (
-                f"{_PER_NODE} is {pool.gpus_per_node}, but {name} has {row.gpus:g}: remove it, it is for types that "
-                "the table lacks."
+                f"{_PER_NODE} is {pool.gpus_per_node}, but {name} has {row.gpus:g}: remove it; it is for types "
+                "that are not in the table."
             )
     if len(counts) > 1 and pool.gpus_per_node is None:
         yield (
@@ -209,23 +209,23 @@ def _spot(pool: GpuNodePool) -> Iterator[str]:
         meant = nearest(name, unlimited) if unlimited else "remove it."
         yield f"{_LIMITS} lists {name}, which is not in {_TYPES}: {meant}"
     if limits and unlimited and not unused:
-        yield f"{_LIMITS} has no limit of {', '.join(unlimited)}: add it, or remove all limits, for the market's price."
+        yield f"{_LIMITS} has no limit for {', '.join(unlimited)}: add it, or remove all limits."
 
 
 def _warm_gpus(pool: GpuNodePool) -> Iterator[str]:
     nodes, per_node = pool.max_nodes, pool.node_gpus
     if pool.size is not None:
         yield (
-            f"{_WARM} is {pool.warm_gpus}, and with gpuNodePool.size all nodes always run: remove it, or set "
+            f"{_WARM} is {pool.warm_gpus}, but with gpuNodePool.size all nodes always run: remove it, or set "
             "autoscaling instead of size."
         )
     elif pool.card_mode == "mig":
-        yield f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} mig no pod asks for a whole GPU: remove it."
+        yield f"{_WARM} is {pool.warm_gpus}, but with {_CARD_MODE} mig pods do not request whole GPUs: remove it."
     elif placeholder_limits(pool.card_mode, pool.instance_types) is None:
         yield (
-            f"{_WARM} is {pool.warm_gpus}, and with {_CARD_MODE} {pool.card_mode} a placeholder asks for the memory of "
-            f"a whole GPU, which the table of instance types lacks for {' or '.join(pool.instance_types)}: remove it, "
-            "or choose other types."
+            f"{_WARM} is {pool.warm_gpus}, but with {_CARD_MODE} {pool.card_mode} a placeholder requests the memory of "
+            f"a whole GPU, and the table of instance types does not have it for {' or '.join(pool.instance_types)}: "
+            "remove it, or choose other types."
         )
     elif nodes is not None and per_node is not None and pool.warm_gpus > nodes * per_node:
         yield (
@@ -235,8 +235,8 @@ def _warm_gpus(pool: GpuNodePool) -> Iterator[str]:
     name = placeholders_name(pool.name)
     if len(name) > _LONGEST_LABEL:
         yield (
-            f"gpuNodePool.name has {len(pool.name)} characters, and the placeholders of {_WARM} are named {name}, of "
-            f"at most {_LONGEST_LABEL}: shorten it."
+            f"gpuNodePool.name has {len(pool.name)} characters, so the placeholders of {_WARM} would be named {name}, "
+            f"which is longer than {_LONGEST_LABEL}: shorten it."
         )
 
 
@@ -244,8 +244,8 @@ def _warnings(pool: GpuNodePool) -> Iterator[str]:
     for name in pool.instance_types:
         if find_instance_type(name) is None and has_gpus(name) and pool.gpus_per_node is None:
             yield (
-                f"{_TYPES} has {name}, which is not in the table of GPU instance types, so that its GPUs can't be "
-                f"counted: set {_PER_NODE}."
+                f"{_TYPES} has {name}, which is not in the table of GPU instance types, so its number of GPUs is "
+                f"unknown: set {_PER_NODE}."
             )
     if len(pool.instance_types) == 1 and pool.vswitch_ids and len(pool.vswitch_ids) == 1:
         yield (
@@ -259,9 +259,9 @@ def _exporter_kept_off(settings: Settings) -> Iterator[Finding]:
     off = blocking_taints(settings.gpu_node_pool.taints) if settings.metrics_adapter.labels == "ack" else []
     if off:
         yield Finding(
-            f"{_TAINTS} has {', '.join(map(format_taint, off))}, which can keep ACK's GPU exporter off the nodes, and "
-            f"then no HPA reads a GPU metric: once Prometheus runs, add the toleration (kubectl edit daemonset -n "
-            f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); ./ackgpu verify says whether it is missing, and how to add it.",
+            f"{_TAINTS} has {', '.join(map(format_taint, off))}, which can keep ACK's GPU exporter off the nodes; "
+            f"then HPAs cannot read GPU metrics. Once Prometheus runs, add the toleration (kubectl edit daemonset -n "
+            f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); `./ackgpu verify` reports whether it is missing.",
             ("gpuNodePool", "metricsAdapter"),
             "warning",
         )
@@ -272,8 +272,8 @@ def _taken_name(settings: Settings) -> Iterator[Finding]:
     for index, service in enumerate(settings.services):
         if (service.namespace, service.object_name) == (PLACEHOLDERS_NAMESPACE, name):
             yield Finding(
-                f"services[{index}].name is {service.name}, and the placeholders of {_WARM} are Deployment "
-                f"{PLACEHOLDERS_NAMESPACE}/{name} already: give the service or the pool another name.",
+                f"services[{index}].name is {service.name}, but the placeholders of {_WARM} are already Deployment "
+                f"{PLACEHOLDERS_NAMESPACE}/{name}: give the service or the pool another name.",
                 ("gpuNodePool", "services"),
             )
 
@@ -282,17 +282,17 @@ def _cost_of_warm_gpus(settings: Settings) -> Finding:
     pool, prices = settings.gpu_node_pool, settings.budget.hourly_prices
     price = max((prices[name] for name in pool.instance_types if name in prices), default=None)
     if pool.node_gpus is None:
-        cost = f"on how many nodes is not known without {_PER_NODE}"
+        cost = f"the number of nodes is unknown without {_PER_NODE}"
     else:
         nodes = -(-pool.warm_gpus // pool.node_gpus)
         cost = f"at least {nodes} node{'' if nodes == 1 else 's'} at any time, " + (
-            "at a price that is not known without budget.hourlyPrices"
+            "at an unknown price without budget.hourlyPrices"
             if price is None
             else f"{nodes * price:f} an hour ({nodes} x {price:f})"
         )
-    plural, them = ("", "it") if pool.warm_gpus == 1 else ("s", "them")
+    plural = "" if pool.warm_gpus == 1 else "s"
     return Finding(
-        f"{_WARM} keeps {pool.warm_gpus} GPU{plural} running with nothing on {them}, for replicas that start without "
+        f"{_WARM} keeps {pool.warm_gpus} idle GPU{plural} running, so that new replicas start without "
         f"waiting for a node: {cost}.",
         ("gpuNodePool", "budget"),
         "warning",

@@ -1,4 +1,4 @@
-"""The metrics adapter: what may be set on it, and everything that can be wrong with it."""
+"""The metrics adapter: its settings, and the checks on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _RULES = "metricsAdapter.rules"
 _LABELS = "metricsAdapter.labels"
 
 _MAX_AGE_SECONDS = 20 * 60
-"""The adapter forgets series older than this. Its chart has no value for it, and a longer relist stops its start."""
+"""The adapter forgets series older than this. The chart cannot change it, and the adapter does not start with a longer
+relist interval."""
 
 _RELIST_INTERVAL = Duration(
     "a duration such as 30s or 1m, from 1s to 20m, the adapter's fixed maximum age", 1, _MAX_AGE_SECONDS
@@ -73,7 +74,7 @@ def adapter_findings(settings: Settings) -> Iterator[Finding]:
 def _presets(adapter: MetricsAdapter) -> Iterator[str]:
     if adapter.rules != "hardened" and adapter.labels != "ack":
         yield (
-            f"{_LABELS} is {adapter.labels!r}, and the rules {adapter.rules!r} are written for ACK's labels: set "
+            f"{_LABELS} is {adapter.labels!r}, but the rules {adapter.rules!r} are written for ACK's labels: set "
             f"{_RULES} to hardened."
         )
     if adapter.idle_as_zero and (adapter.rules != "hardened" or adapter.labels != "ack"):

@@ -62,7 +62,7 @@ def exported_settings(settings: Settings) -> dict[str, Any]:
 
 
 def joined(settings: Settings, exported: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the settings of a stack with `platform` and those of its platform, as of a single stack."""
+    """Return the settings of a stack and of its platform as those of a single stack."""
     own = settings.model_dump(by_alias=True, exclude_unset=True, include={"services", "wait_for_metrics"})
     # Earlier versions export prometheus.scrapeInterval.
     platform = {key: value for key, value in _whole(exported).items() if key != "prometheus"}
@@ -79,7 +79,7 @@ def _whole(value: Any) -> Any:
 
 
 def used_metrics(settings: Settings, metric_resources: Sequence[str]) -> list[str]:
-    """Return those `<resource>/<metric>` of the platform that the stack's services use."""
+    """Return the platform's `<resource>/<metric>` entries that the stack's services use."""
     uses = {use.exposed_name for service in settings.services for use in service.autoscaler.metrics}
     return [name for name in metric_resources if name.partition("/")[2] in uses]
 

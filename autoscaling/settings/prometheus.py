@@ -1,4 +1,4 @@
-"""Managed Prometheus: what may be set on it, and everything that can be wrong with it."""
+"""Managed Prometheus: its settings, and the checks on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _KEY = "prometheus.auth"
 _TAKES: Mapping[str, Collection[str]] = {"none": (), "token": ("token",), "basic": ("accessKeyId", "accessKeySecret")}
-_HEADER_PART = Form(r"[!-~]+", "a text of visible ASCII characters is expected, without white space or a line's end")
+_HEADER_PART = Form(r"[!-~]+", "visible ASCII characters without white space or line breaks are expected")
 
 
 def _header_part(value: SecretStr) -> SecretStr:
@@ -25,7 +25,7 @@ def _header_part(value: SecretStr) -> SecretStr:
 
 
 Secret = Annotated[SecretStr, AfterValidator(_header_part)]
-"""Encrypted in the stack's file, and no part of any message."""
+"""Encrypted in the settings file, and never shown in a message."""
 
 
 class PrometheusAuth(Model):
@@ -42,7 +42,7 @@ class PrometheusAuth(Model):
 
     @property
     def authorization(self) -> str | None:
-        """Value of the HTTP header `Authorization`, a secret; None where there is none to send."""
+        """Value of the HTTP header `Authorization`, a secret; None: send no header."""
         if self.type == "token" and self.token:
             return self.token.get_secret_value()
         if self.type == "basic" and self.access_key_id and self.access_key_secret:
@@ -61,34 +61,34 @@ class Prometheus(Model):
 
 
 def prometheus_findings(settings: Settings) -> Iterator[Finding]:
-    """Every credential that is missing, or that nothing takes."""
+    """Return an error for each credential that is missing or unused."""
     auth = settings.prometheus.auth
     takes, given = _TAKES[auth.type], _given(auth)
     for name in takes:
         if name not in given:
             yield Finding(
-                f"{_KEY}.{name} is missing, and type {auth.type} needs it: run `{_command(name)}`.", ("prometheus",)
+                f"{_KEY}.{name} is missing, but type {auth.type} needs it: run `{_command(name)}`.", ("prometheus",)
             )
     for name in given:
         if name not in takes:
             other = next(kind for kind, names in _TAKES.items() if name in names)
             yield Finding(
-                f"{_KEY}.{name} is set, and {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
+                f"{_KEY}.{name} is set, but {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
                 ("prometheus",),
             )
 
 
 def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Finding]:
-    """Every secret that stands in the stack's file as it is.
+    """Return an error for each secret in plain text.
 
     Args:
         settings: of the stack.
-        encrypted: keys with an encrypted value in them.
+        encrypted: keys that contain an encrypted value.
     """
     for name, value in _given(settings.prometheus.auth).items():
         if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", key) for key in encrypted):
             yield Finding(
-                f"{_KEY}.{name} is in plain text in the stack's file: remove it, then run `{_command(name)}`.",
+                f"{_KEY}.{name} is in plain text in the settings file: remove it, then run `{_command(name)}`.",
                 ("prometheus",),
             )
 

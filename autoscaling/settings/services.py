@@ -1,6 +1,6 @@
-"""The inference services: what may be set on them, and everything that can be wrong with them.
+"""The inference services: their settings, and the checks on them.
 
-What they ask of the node pool is in `capacity`.
+The checks of their GPU and CPU requests are in `capacity`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DRAIN_TIME = Duration("a duration such as 5s or 1m, of at most 10m, is expected
 _VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "an environment variable has letters, digits and '_', such as MODEL_NAME")
 _CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "a number of CPUs such as 2, 0.5 or 500m is expected")
 _MEMORY = Form(MEMORY, "an amount of memory such as 512Mi or 4Gi is expected")
-_ANSWER = Form(rf"(?!<|{DATE_TEXT})[\s\S]*", "a text is expected that is filled in")
+_ANSWER = Form(rf"(?!<|{DATE_TEXT})[\s\S]*", "text that is not a placeholder is expected")
 
 
 def _number_as_text(value: object) -> object:
@@ -165,14 +165,14 @@ class Service(Model):
 
 
 def service_findings(settings: Settings) -> Iterator[Finding]:
-    """Return every error and warning of the services, except for autoscalers and for what they ask of the pool."""
+    """Return every error and warning of the services, except for autoscalers and resource requests."""
     yield from _unique_names(settings)
     for index, service in enumerate(settings.services):
         key = f"services[{index}]"
         if service.run_as_non_root and service.container_port < _UNPRIVILEGED_PORTS:
             yield Finding(
-                f"{key}.runAsNonRoot is true, and containerPort is {service.container_port}: below "
-                f"{_UNPRIVILEGED_PORTS} most container runtimes let only root listen: use a higher port.",
+                f"{key}.runAsNonRoot is true, but containerPort is {service.container_port}. Most container runtimes "
+                f"let only root listen below {_UNPRIVILEGED_PORTS}: use a higher port.",
                 ("services",),
                 "warning",
             )

@@ -1,8 +1,8 @@
-"""All that a stack can set, and everything that can be wrong with it, section by section.
+"""All settings of a stack, and the checks on them, section by section.
 
 Each default is in these models and nowhere else. `make docs` writes the docstring of a field, or else of its model,
-into docs/settings.md and Pulumi.yaml. The models check one value at a time; the `findings` of a section check what must
-hold between values.
+into docs/settings.md and Pulumi.yaml. The models check single values; the `findings` of a section check values against
+each other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _STACK = Form(
 
 
 class Settings(Model):
-    """All that a stack can set, under the namespace of the project."""
+    """All settings of a stack, in the namespace of the project."""
 
     region: Region
     """Region of the cluster, such as cn-hangzhou."""
@@ -61,7 +61,7 @@ class Settings(Model):
 
     @cached_property
     def rule_set(self) -> RuleSet:
-        """What the program's own rules expose for the services."""
+        """The program's own rules for the metrics of the services."""
         adapter = self.metrics_adapter
         uses = {(use.name, use.aggregation) for service in self.services for use in service.autoscaler.metrics}
         uses |= {(use.name, use.aggregation) for use in adapter.expose}

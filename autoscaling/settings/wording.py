@@ -1,4 +1,4 @@
-"""Words for sentences about settings: the value as it was written, what is allowed, what was meant."""
+"""Parts of messages about settings: the value as written, the allowed values, the probable intention."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _EXPECTED = {"bool_type": "true or false", "dict_type": "a map"}
 
 @dataclass(frozen=True)
 class Place:
-    """What a value of the settings may be."""
+    """What the models allow for a value."""
 
     annotation: Any
     """Its type."""
     metadata: tuple[Any, ...] = ()
     """The constraints on it."""
     keys: Sequence[str] = ()
-    """Those of a map, if they are known."""
+    """Keys of a map, if known."""
     item: Any = None
     """The type of a list's entries."""
 
 
 def nearest(value: str, allowed: Sequence[str]) -> str:
-    """Return the allowed value that was probably meant, or else all of them."""
+    """Return a hint with the most similar allowed value, or else with all of them."""
     near = near_one(value, allowed)
     return f"did you mean {near}?" if near else f"allowed are {', '.join(allowed)}."
 
@@ -72,7 +72,7 @@ def shortened(text: str) -> str:
 
 
 def date_of(value: object) -> str | None:
-    """Return the date that the user wrote without quotes, from the text that the engine makes of it."""
+    """Return an unquoted date as the user wrote it, from the text that the engine makes of it."""
     if not isinstance(value, str) or not re.fullmatch(DATE_TEXT, value):
         return None
     day, time, zone, _ = value.split(" ")
@@ -95,11 +95,11 @@ def limits(metadata: Sequence[Any]) -> str:
 
 
 def reason(details: ErrorDetails, place: Place, *, secret: bool) -> str:
-    """Return what is allowed where the models refuse a value.
+    """Return what the models allow instead of a refused value.
 
     Args:
         details: the models' error.
-        place: what the value may be.
+        place: what the models allow.
         secret: whether the value must not be shown.
     """
     context = details.get("ctx", {})
@@ -138,7 +138,7 @@ def _choices(allowed: Sequence[str], value: str | None) -> str:
     near = near_one(value, allowed) if value else None
     if near and len(allowed) > _LONG_LIST:
         return f"did you mean {near}?"
-    # A reader who sees only two finds the nearer one.
+    # With two allowed values, a hint adds nothing.
     return f"allowed are {', '.join(allowed)}{f'; did you mean {near}?' if near and len(allowed) > 2 else ''}"
 
 
@@ -152,7 +152,7 @@ def _plain(name: str) -> str:
 
 
 class _OneLine(yaml.SafeDumper):
-    """Writes no anchors: the user wrote none."""
+    """Write no anchors, because users rarely write them."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

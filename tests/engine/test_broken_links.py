@@ -173,7 +173,7 @@ def test_up_fails_with_the_broken_link_though_nothing_changed(rehearsal: Rehears
             rehearsal.up()
         rehearsal.edit(waitForMetrics="0s")
         changes = rehearsal.up().summary.resource_changes
-    assert "after 1 s the metrics can't be read. custom metrics API: the adapter is down" in str(failure.value)
+    assert "after 1 s the metrics cannot be read. custom metrics API: the adapter is down" in str(failure.value)
     assert "Traceback" not in str(failure.value)
     assert set(changes or {}) == {automation.OpType.SAME}, "an incident's change goes through"
     assert awaited(rehearsal, None) is None

@@ -112,7 +112,7 @@ def test_the_taint_that_keeps_the_exporter_off_is_named_and_the_command_lets_it_
     with pytest.raises(automation.CommandError) as failure:
         rehearsal.up()
     # Which check fails first depends on the series that Prometheus still has of earlier pods.
-    assert "after 1 s the metrics can't be read. " in str(failure.value)
+    assert "after 1 s the metrics cannot be read. " in str(failure.value)
     assert f"does not tolerate the taint {TAINT}; `kubectl patch daemonset" in str(failure.value)
 
     [command] = re.findall("`(kubectl patch [^`]+)`", step.observed)

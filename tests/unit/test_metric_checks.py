@@ -65,7 +65,8 @@ def test_mig_with_the_upstream_exporter_takes_the_profiling_metric_and_no_other_
 def test_a_metric_of_a_whole_card_is_refused_where_pods_share_it(name: str) -> None:
     sentence = fault(settings(on(name), **CGPU))
     assert (
-        f"{name!r}, which is that of a whole card, and with gpuNodePool.cardMode cgpu several pods share it" in sentence
+        f"{name!r}, which measures a whole card, but with gpuNodePool.cardMode cgpu several pods share a card"
+        in sentence
     )
     assert SM_UTIL in sentence
     assert parse(settings(on(SM_UTIL), **CGPU))
@@ -81,7 +82,7 @@ def test_on_shared_cards_the_metrics_of_a_card_are_those_of_its_node() -> None:
 def test_a_metric_that_only_acks_exporter_has_is_refused_with_the_labels_of_another() -> None:
     sentence = fault(settings(on(SM_UTIL), adapter={"labels": "upstream"}))
     assert (
-        "which only ACK's exporter has, and metricsAdapter.labels is 'upstream': choose DCGM_FI_DEV_GPU_UTIL"
+        "which only ACK's exporter has, but metricsAdapter.labels is 'upstream': choose DCGM_FI_DEV_GPU_UTIL"
         in sentence
     )
 
@@ -89,10 +90,10 @@ def test_a_metric_that_only_acks_exporter_has_is_refused_with_the_labels_of_anot
 def test_the_guides_rules_expose_the_guides_metrics_in_its_aggregation_only() -> None:
     seed = {"rules": "seed"}
     assert fault(settings(on("vllm_num_requests_waiting"), adapter=seed)).endswith(
-        "and the rules 'seed' are the guide's own: set metricsAdapter.rules to hardened."
+        "but the rules 'seed' are the guide's own: set metricsAdapter.rules to hardened."
     )
     sentence = fault(settings(on(SM_UTIL, aggregation="max"), adapter=seed))
-    assert sentence.startswith("services[0].autoscaler.metrics[0].aggregation is 'max', and the rules 'seed'")
+    assert sentence.startswith("services[0].autoscaler.metrics[0].aggregation is 'max', but the rules 'seed'")
     assert parse(settings(on(SM_UTIL, aggregation="avg"), adapter=seed)), "its own"
 
 
@@ -113,7 +114,7 @@ def test_idle_pods_can_be_counted_only_where_the_exporter_says_who_has_a_gpu(ada
 def test_a_metric_is_in_an_hpa_once_for_each_aggregation() -> None:
     assert parse(settings(on(SM_UTIL), on(SM_UTIL, 50, aggregation="max")))
     assert fault(settings(on(SM_UTIL), on(SM_UTIL, 50, aggregation="avg"))) == (
-        f"services[0].autoscaler.metrics[1].name is {SM_UTIL!r}, which the HPA has already: remove one."
+        f"services[0].autoscaler.metrics[1].name is {SM_UTIL!r}, which the HPA already has: remove one of the two."
     )
 
 
@@ -146,7 +147,7 @@ def test_a_memory_target_out_of_range_is_refused_in_a_sentence(target: str) -> N
 
 def test_a_shared_cards_memory_bounds_the_target() -> None:
     assert fault(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "5Gi"), **CGPU)).endswith(
-        "is 5120 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: a pod is given 4096 MiB."
+        "is 5120 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: a pod gets 4096 MiB."
     )
 
 
@@ -210,8 +211,8 @@ def test_with_the_old_api_no_window_can_be_raised_for_a_slow_start() -> None:
     old = {"cluster": {"id": "c1", "autoscalingApi": "v2beta1"}}
     config = settings(on(SM_UTIL), service={"startupTime": "301s"}) | old
     assert fault(config) == (
-        "services[0].startupTime is 301s, and with cluster.autoscalingApi v2beta1 the scale-down window is always "
-        "300s: pods would be removed before those that replace them are Ready; set autoscalingApi to v2, or make "
+        "services[0].startupTime is 301s, but with cluster.autoscalingApi v2beta1 the scale-down window is always "
+        "300s: pods would be removed before their replacements are Ready; set autoscalingApi to v2, or make "
         "startup faster."
     )
     config["services"][0]["startupTime"] = "5m"
@@ -223,17 +224,17 @@ def test_the_old_api_has_no_behavior() -> None:
     assert parse(settings(on(SM_UTIL)) | old)
     config = settings(on(SM_UTIL), service={"autoscaler": {"scaleUp": {}}}) | old
     assert fault(config) == (
-        "services[0].autoscaler.scaleUp can't be set with cluster.autoscalingApi v2beta1, which has no behavior: "
-        "remove it."
+        "services[0].autoscaler.scaleUp can't be set with cluster.autoscalingApi v2beta1, which does not have "
+        "behavior: remove it."
     )
 
 
 @pytest.mark.parametrize(
     ("metric", "hint"),
     [
-        (on(SM_UTIL, 0.8), "0.8 %: write 80 if that part of the whole is meant."),
-        (on("vllm_kv_cache_usage_perc", "0.75"), "0.75 %: write 75 if that part of the whole is meant."),
-        (on("DCGM_CUSTOM_PROCESS_MEM_USED", 10), "10 MiB: write 10Gi if GiB are meant."),
+        (on(SM_UTIL, 0.8), "0.8 %: if you meant a fraction of 1, write 80."),
+        (on("vllm_kv_cache_usage_perc", "0.75"), "0.75 %: if you meant a fraction of 1, write 75."),
+        (on("DCGM_CUSTOM_PROCESS_MEM_USED", 10), "10 MiB: if you meant GiB, write 10Gi."),
     ],
 )
 def test_a_target_in_another_unit_than_the_metrics_is_a_warning(metric: dict[str, Any], hint: str) -> None:
@@ -311,7 +312,7 @@ def test_a_rule_of_ones_own_may_expose_what_the_programs_rules_do_not(
     assert fault(settings(use, adapter=adapter))
     assert parse(settings(use, adapter={**adapter, "extraRules": [own_rule(exposed, "namespace", "pod")]}))
     nodes = {**adapter, "extraRules": [own_rule(exposed, "node")]}
-    assert "exposes for node only, and an HPA reads pods" in fault(settings(use, adapter=nodes))
+    assert "exposes for node only, but an HPA reads pods" in fault(settings(use, adapter=nodes))
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_services_pass_the_checks_that_one_stack_would_have_to_pass(
 
 def test_a_stack_that_is_no_platform_is_named_before_anything_is_made() -> None:
     recorder = Recorder(platform_outputs={"clusterId": CLUSTER, "metricResources": []}, preview=True)
-    with pytest.raises(pulumi.RunError, match=f"platform is '{PLATFORM}', and that stack has no output platform"):
+    with pytest.raises(pulumi.RunError, match=f"platform is '{PLATFORM}', but that stack does not export platform"):
         run_program({"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}, recorder)
     assert not [one for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))]
     assert not recorder.calls
@@ -202,7 +202,7 @@ def test_a_refresh_registers_the_cluster_where_the_state_has_it(parent: str, abo
 
 
 def test_a_team_whose_platform_is_gone_is_told_so_by_a_refresh_too() -> None:
-    with pytest.raises(pulumi.RunError, match="that stack has no output clusterId, platform"):
+    with pytest.raises(pulumi.RunError, match="that stack does not export clusterId, platform"):
         run_access(TEAM, Recorder())
 
 

@@ -97,26 +97,26 @@ def test_the_header_is_a_secret_even_if_the_address_is_not() -> None:
         (
             {"type": "basic"},
             [
-                "prometheus.auth.accessKeyId is missing, and type basic needs it: run "
+                "prometheus.auth.accessKeyId is missing, but type basic needs it: run "
                 "`pulumi config set --path prometheus.auth.accessKeyId`.",
-                "prometheus.auth.accessKeySecret is missing, and type basic needs it: run "
+                "prometheus.auth.accessKeySecret is missing, but type basic needs it: run "
                 "`pulumi config set --secret --path prometheus.auth.accessKeySecret`.",
             ],
         ),
         (
             {"type": "token"},
             [
-                "prometheus.auth.token is missing, and type token needs it: run `pulumi config set --secret "
+                "prometheus.auth.token is missing, but type token needs it: run `pulumi config set --secret "
                 "--path prometheus.auth.token`."
             ],
         ),
         (
             {"token": SECRET},
-            ["prometheus.auth.token is set, and prometheus.auth.type is none: set type to token, or remove it."],
+            ["prometheus.auth.token is set, but prometheus.auth.type is none: set type to token, or remove it."],
         ),
         (
             {**BASIC, "token": SECRET},
-            ["prometheus.auth.token is set, and prometheus.auth.type is basic: set type to token, or remove it."],
+            ["prometheus.auth.token is set, but prometheus.auth.type is basic: set type to token, or remove it."],
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_refuses_a_secret_in_plain_text() -> None:
     with pytest.raises(pulumi.RunError) as failure:
         program(BASIC, encrypted=False)
     assert str(failure.value).splitlines()[1:] == [
-        "prometheus.auth.accessKeySecret is in plain text in the stack's file: remove it, then run `pulumi config set "
+        "prometheus.auth.accessKeySecret is in plain text in the settings file: remove it, then run `pulumi config set "
         "--secret --path prometheus.auth.accessKeySecret`."
     ]
 
@@ -142,13 +142,13 @@ def test_refuses_a_secret_in_plain_text() -> None:
     [
         (
             {"auth": {**BASIC, "accessKeySecret": f"{SECRET}\n"}},
-            "prometheus.auth.accessKeySecret can't be used: a text of",
+            "prometheus.auth.accessKeySecret can't be used: visible",
         ),
         (
             {"auth": {**BASIC, "accessKeySecret": {"id": SECRET}}},
             "prometheus.auth.accessKeySecret can't be used: text is",
         ),
-        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret is empty: a text"),
+        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret is empty: visible"),
         ({"auth": SECRET}, "prometheus.auth can't be used: a map is expected, with the keys type, token,"),
         (SECRET, "prometheus can't be used: a map is expected, with the keys managedBy,"),
         ({"auth": {**BASIC, "secret": SECRET}}, "prometheus.auth.secret is not a setting"),

@@ -84,7 +84,7 @@ def test_adopted_pods_that_ask_for_nothing_need_no_room() -> None:
 
 def test_a_user_without_root_on_a_low_port_is_a_warning() -> None:
     [warning] = warnings(parse(settings(None, {"runAsNonRoot": True})))
-    assert warning.startswith("services[0].runAsNonRoot is true, and containerPort is 80: below 1024")
+    assert warning.startswith("services[0].runAsNonRoot is true, but containerPort is 80.")
     assert not warnings(parse(settings(None, {"runAsNonRoot": True, "containerPort": 1024})))
 
 

@@ -221,4 +221,4 @@ def test_reports_a_missing_credential_although_others_are_encrypted() -> None:
     with pytest.raises(SettingsError) as raised:
         parse(config, encrypted=["prometheus"])
     [sentence] = raised.value.faults
-    assert sentence.startswith("prometheus.auth.accessKeyId is missing, and type basic needs it")
+    assert sentence.startswith("prometheus.auth.accessKeyId is missing, but type basic needs it")
