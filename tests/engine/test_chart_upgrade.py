@@ -90,7 +90,9 @@ def test_an_upgrade_under_load_is_told_replaces_the_release_alone_and_takes_no_r
         meanwhile = seen.replicas[first - 1 :]
         active = list(seen.scaling_active)
     for said in (previewed.stdout, result.stdout):
-        assert re.search(r"chart changes from 1\.3\.2 to 1\.4\.0\. .*uninstalls the release and installs it again", said)
+        assert re.search(
+            r"chart changes from 1\.3\.2 to 1\.4\.0\. .*uninstalls the release and installs it again", said
+        )
         assert "replicas stay as they are" in said
     assert {name for _, name in steps} == {"adapter-release"}
     assert [op for op, _ in steps] == [OpType.DELETE_REPLACED, OpType.REPLACE, OpType.CREATE_REPLACEMENT]

@@ -184,3 +184,10 @@ def test_the_check_of_an_exporter_prints_what_the_page_shows(capsys: pytest.Capt
     assert run(["check-exporter", str(TESTS / "data" / "dcgm_t4_busy.prom")]) == 1
     output = capsys.readouterr().out
     assert check.keeps(output), output
+
+
+def test_the_check_of_an_empty_stack_file_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    check = next(command for command in sections()["docs/getting-started.md", "Deploy"] if command.expected)
+    assert run(shlex.split(check.line)[1:]) != 0
+    output = "".join(capsys.readouterr())
+    assert check.keeps(output), output
