@@ -41,7 +41,7 @@ def verify(stack: str, load: bool) -> int:
             print_step(index, step)
             failed += not step.ok
     except UnreachableError as error:
-        raise CommandError(f"The cluster {error}: check KUBECONFIG and the network.", exit_code=2) from None
+        raise CommandError(f"The cluster {error}. Check KUBECONFIG and the network.", exit_code=2) from None
     print("all steps passed" if not failed else f"{failed} step(s) failed")
     return 1 if failed else 0
 
@@ -72,7 +72,7 @@ def _client(outputs: StackOutputs) -> ClusterClient:
     try:
         return connected(read_kubeconfig(), outputs.api_server)
     except UnreachableError as error:
-        message = f"The cluster {error}: set KUBECONFIG to a kubeconfig of the stack's cluster."
+        message = f"The cluster {error}. Set KUBECONFIG to a kubeconfig of the stack's cluster."
         raise CommandError(message, exit_code=2) from None
 
 

@@ -67,13 +67,13 @@ def read_kubeconfig() -> str:
     names = (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     files = [path for path in (Path(name).expanduser() for name in names) if path.is_file()]
     if not files:
-        raise UnreachableError("has no kubeconfig (the file in KUBECONFIG or ~/.kube/config does not exist)")
+        raise UnreachableError("can't be reached: the file in KUBECONFIG, or ~/.kube/config, does not exist")
     if len(files) > 1:
-        raise UnsupportedError("has several files in KUBECONFIG, which this client does not support")
+        raise UnsupportedError("can't be reached: KUBECONFIG lists several files, which this client does not support")
     try:
         return files[0].read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UnreachableError(f"has a kubeconfig that can't be read ({files[0].name})") from None
+        raise UnreachableError(f"can't be reached: the kubeconfig {files[0].name} can't be read") from None
 
 
 def access_of(kubeconfig: str, server: str | None = None) -> Access:
@@ -91,7 +91,7 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
         cluster, user = _current(yaml.safe_load(kubeconfig))
         url = urllib3.util.parse_url(server or cluster["server"])
         if url.scheme not in ("http", "https") or not url.host:
-            raise UnreachableError("has a kubeconfig whose server is not a URL")
+            raise UnreachableError("can't be reached: the server in the kubeconfig is not a URL")
         status = _plugin_status(user)
         return Access(
             f"{url.scheme}://{url.netloc}{url.path or ''}".rstrip("/"),
@@ -104,7 +104,7 @@ def access_of(kubeconfig: str, server: str | None = None) -> Access:
     # A kubeconfig may have any shape, and the error's text may quote a secret.
     except Exception:
         raise UnreachableError(
-            "has a kubeconfig whose current context, server, certificate or token can't be read"
+            "can't be reached: the kubeconfig's current context, server, certificate or token can't be read"
         ) from None
 
 
@@ -117,7 +117,9 @@ def _current(content: Section) -> tuple[Section, Section]:
     for kind, section in sections.items():
         for key in section:
             if section[key] and key not in _SUPPORTED[kind]:
-                raise UnsupportedError(f"has a kubeconfig with {key}, which this client does not support")
+                raise UnsupportedError(
+                    f"can't be reached: the kubeconfig has {key}, which this client does not support"
+                )
     return sections["cluster"], sections["user"]
 
 
@@ -127,7 +129,7 @@ def _authorization(user: Section, status: Section) -> dict[str, str]:
         return {}
     # HTTP clients would reject such a token with a message that quotes it.
     if not isinstance(token, str) or not re.fullmatch("[!-~]+", token):
-        raise UnreachableError("has a kubeconfig whose token has a line break or another character that can't be sent")
+        raise UnreachableError("can't be reached: the kubeconfig's token has a line break or another invalid character")
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -153,7 +155,7 @@ def _plugin_status(user: Section) -> Section:
         status: Section = json.loads(result.stdout)["status"]
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
         name = Path(plugin["command"]).name
-        raise UnreachableError(f"has a kubeconfig whose credential plugin {name} fails: run it to see why") from None
+        raise UnreachableError(f"can't be reached: the credential plugin {name} fails. Run it to see why") from None
     return status
 
 
@@ -194,7 +196,7 @@ def _proxy(server: urllib3.util.Url) -> str | None:
         scheme = None
     if scheme not in ("http", "https"):
         variable = f"{server.scheme}_proxy".upper()
-        raise UnsupportedError(f"is behind the proxy in {variable}, whose address this client does not support")
+        raise UnsupportedError(f"can't be reached: this client does not support the proxy in {variable}")
     return address
 
 

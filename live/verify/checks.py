@@ -88,8 +88,8 @@ class _Checks:
     def registered(self) -> Step:
         return _guarded("custom metrics API", "available", self._registration)
 
-    def rules_unchanged(self, given: Mapping[str, str]) -> Step:
-        return _guarded("adapter rules", f"the stack's {len(given)} rules", lambda: self._rules(given))
+    def rules_unchanged(self, expected: Mapping[str, str]) -> Step:
+        return _guarded("adapter rules", f"the stack's {len(expected)} rules", lambda: self._rules(expected))
 
     def exporter_runs(self, node_pool: str) -> Step:
         expected = f"a Ready pod of {EXPORTER} on each GPU node"
@@ -140,8 +140,8 @@ class _Checks:
             return names
         return []
 
-    def _rules(self, given: Mapping[str, str]) -> tuple[bool, str]:
-        differences = list(drift(given, mounted_rules(self._cluster, self._registered_api())))
+    def _rules(self, expected: Mapping[str, str]) -> tuple[bool, str]:
+        differences = list(drift(expected, mounted_rules(self._cluster, self._registered_api())))
         if not differences:
             return True, "the same rules"
         # Pulumi does not compare the objects of a release, so it sees no change.

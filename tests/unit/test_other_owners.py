@@ -376,17 +376,20 @@ def test_a_failed_read_stops_up_and_is_a_warning_at_preview(
     ("kubeconfig", "reason"),
     [
         (None, r"at http://127\.0\.0\.1:\d+ can't be reached \(.*refused\)"),
-        ("no: kubeconfig", "has a kubeconfig whose current context, server"),
-        ("[", "has a kubeconfig whose current context, server"),
-        ("[" * 2_000, "has a kubeconfig whose current context, server"),
-        ("- c2VjcmV0: c2VjcmV0: [", "has a kubeconfig whose current context, server"),
-        (access({"server": None}), "has a kubeconfig whose server is not a URL"),
-        (access({"server": 6443}), "has a kubeconfig whose current context, server"),
-        (access({"server": "https://127.0.0.1:c2VjcmV0"}), "has a kubeconfig whose current context, server"),
-        (access({"server": "c2VjcmV0"}), "has a kubeconfig whose server is not a URL"),
+        ("no: kubeconfig", "can't be reached: the kubeconfig's current context, server"),
+        ("[", "can't be reached: the kubeconfig's current context, server"),
+        ("[" * 2_000, "can't be reached: the kubeconfig's current context, server"),
+        ("- c2VjcmV0: c2VjcmV0: [", "can't be reached: the kubeconfig's current context, server"),
+        (access({"server": None}), "can't be reached: the server in the kubeconfig is not a URL"),
+        (access({"server": 6443}), "can't be reached: the kubeconfig's current context, server"),
+        (
+            access({"server": "https://127.0.0.1:c2VjcmV0"}),
+            "can't be reached: the kubeconfig's current context, server",
+        ),
+        (access({"server": "c2VjcmV0"}), "can't be reached: the server in the kubeconfig is not a URL"),
         (access({"certificate-authority-data": "c2VjcmV0"}), "server, certificate or token can't be read"),
         *[
-            (access({}, {"token": token}), "whose token has a line break or another character that can't be sent")
+            (access({}, {"token": token}), "the kubeconfig's token has a line break or another invalid character")
             for token in ("c2VjcmV0\n", "c2Vj\ncmV0 c2VjcmV0", "c2VjcmV0\u00fc", ["c2VjcmV0"], 7)
         ],
     ],
@@ -428,10 +431,10 @@ def test_a_stack_without_its_own_adapter_does_not_read_the_release() -> None:
 @pytest.mark.parametrize(
     ("cluster", "user", "part"),
     [
-        ({"proxy-url": "socks5://c2VjcmV0@proxy"}, {}, "has a kubeconfig with proxy-url"),
-        ({}, {"auth-provider": {"name": "c2VjcmV0"}}, "has a kubeconfig with auth-provider"),
-        ({}, {"as": "c2VjcmV0"}, "has a kubeconfig with as"),
-        ({}, {"tokenFile": "c2VjcmV0"}, "has a kubeconfig with tokenFile"),
+        ({"proxy-url": "socks5://c2VjcmV0@proxy"}, {}, "can't be reached: the kubeconfig has proxy-url"),
+        ({}, {"auth-provider": {"name": "c2VjcmV0"}}, "can't be reached: the kubeconfig has auth-provider"),
+        ({}, {"as": "c2VjcmV0"}, "can't be reached: the kubeconfig has as"),
+        ({}, {"tokenFile": "c2VjcmV0"}, "can't be reached: the kubeconfig has tokenFile"),
     ],
 )
 def test_a_kubeconfig_that_only_the_provider_supports_is_a_warning(

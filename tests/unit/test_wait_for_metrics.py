@@ -51,15 +51,19 @@ def test_reads_no_metric_at_preview_or_without_a_wait(wait: str, preview: bool) 
 @pytest.mark.parametrize(
     ("found", "replacement", "sentence"),
     [
-        ("token: t", 'token: "c2VjcmV0\\n"', "has a kubeconfig whose token has a line break or another character"),
-        ("token: t", 'token: "c2VjcmV0\\u0142"', "has a kubeconfig whose token has a line break or another character"),
-        ("token: t", "token: t: c2VjcmV0", "has a kubeconfig whose current context, server"),
+        ("token: t", 'token: "c2VjcmV0\\n"', "can't be reached: the kubeconfig's token has a line break or another"),
+        (
+            "token: t",
+            'token: "c2VjcmV0\\u0142"',
+            "can't be reached: the kubeconfig's token has a line break or another",
+        ),
+        ("token: t", "token: t: c2VjcmV0", "can't be reached: the kubeconfig's current context, server"),
         (
             "token: t",
             "client-certificate: /c2VjcmV0",
-            "has a kubeconfig with client-certificate, which this client does not support",
+            "can't be reached: the kubeconfig has client-certificate, which this client does not support",
         ),
-        ("clusters:", "c2VjcmV0:", "has a kubeconfig whose current context, server"),
+        ("clusters:", "c2VjcmV0:", "can't be reached: the kubeconfig's current context, server"),
     ],
 )
 def test_reports_an_unusable_kubeconfig_without_quoting_it(found: str, replacement: str, sentence: str) -> None:
