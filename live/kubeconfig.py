@@ -10,7 +10,7 @@ import re
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,9 +159,19 @@ def _plugin_status(user: Section) -> Section:
     return status
 
 
+class _SharedContext(ssl.SSLContext):
+    """A context for several connections at the same time."""
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """Do nothing. urllib3 calls this for each connection, while handshakes in other threads copy the old value.
+
+        The API server would receive a broken ClientHello. Without ALPN it speaks HTTP/1.1, as urllib3 does.
+        """
+
+
 def _tls(cluster: Section, user: Section, status: Section) -> ssl.SSLContext:
     # Since Python 3.13, the default context refuses certificate authorities of older clusters.
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls = _SharedContext(ssl.PROTOCOL_TLS_CLIENT)
     if cluster.get("certificate-authority-data"):
         tls.load_verify_locations(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     else:

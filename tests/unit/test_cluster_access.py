@@ -98,6 +98,16 @@ def test_a_client_certificate_is_sent_and_only_the_user_can_read_its_key(
     assert modes == [0o600]
 
 
+def test_a_new_connection_leaves_the_context_that_other_handshakes_read(
+    secured: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # OpenSSL frees the old protocols here, and a handshake in another thread may be copying them.
+    changed: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "set_alpn_protocols", lambda _, protocols: changed.append(protocols))
+    read(kubeconfig(secured.host, AUTHORITY.cert_pem.bytes(), certificate_user(AUTHORITY, "admin")).decode())
+    assert changed == []
+
+
 @pytest.mark.parametrize("user", [{}, certificate_user(ANOTHER_AUTHORITY, "admin")])
 def test_reports_a_server_that_refuses_the_certificate(secured: FakeCluster, user: dict[str, str]) -> None:
     with pytest.raises(cluster_client.UnreachableError, match=r"^at https://127\.0\.0\.1:\d+ can't be reached"):
