@@ -1,4 +1,4 @@
-"""The wrong settings files of `tests/data/wrong_settings`: one error each; its sentence is in the first lines."""
+"""The invalid settings files in `tests/data/wrong_settings`: each has a single error, given in its first lines."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _HEAD = re.compile(rb"# expect(?: at (?P<line>\d+))?: (?P<sentence>[^\n]*)\n(?P<
 
 @dataclass(frozen=True)
 class WrongFile:
-    """A wrong settings file."""
+    """An invalid settings file."""
 
     path: Path
     sentence: str
     line: int | None
     schema_passes: bool
-    """Whether a schema can't express the error."""
+    """Whether the file passes the schema, which cannot express the error."""
 
     @property
     def error(self) -> str:
-        """The error that a check reports."""
+        """Return the error that a check reports."""
         return f"{self.path.name}{f':{self.line}' if self.line else ''}: {self.sentence}"
 
 
 def wrong_file(path: Path) -> WrongFile:
-    """Read a file's first lines."""
+    """Read the expected error from a file's first lines."""
     head = _HEAD.match(path.read_bytes())
-    assert head, f"{path.name} does not begin with what is expected of it"
+    assert head, f"{path.name} does not begin with `# expect: `"
     line = int(head["line"]) if head["line"] else None
     return WrongFile(path, head["sentence"].decode(), line, head["passes"] is not None)
 

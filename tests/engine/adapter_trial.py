@@ -1,4 +1,4 @@
-"""The real prometheus-adapter on rules that are tried, with a Prometheus that holds `adapter_series.prom`."""
+"""Run the real prometheus-adapter on given rules, with a Prometheus that serves `adapter_series.prom`."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ FIRST: Mapping[str, Any] = {
     "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
     "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
 }
-"""A rule that works, before those that are tried: what becomes of it tells what they do to others."""
+"""A valid rule before the rules under test. Its metric shows whether they affect other rules."""
 
 _PROCESS = "prometheus-adapter on trial"
 _PORT = 6543
 _API = "/apis/custom.metrics.k8s.io/v1beta1"
 
 Values = dict[str, Decimal] | str
-"""Object to value, or `error <status>`."""
+"""Values by object name, or `error <status>`."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """What an adapter serves that runs on the rules."""
+    """The metrics that the running adapter serves."""
 
     client: httpx.Client
 
     def names(self) -> set[str]:
-        """`<resource>/<metric>` of each metric that is listed."""
+        """Return `<resource>/<metric>` for each listed metric."""
         return {resource["name"] for resource in self.client.get(_API).json()["resources"]}
 
     def of_pods(self, metric: str, namespace: str = NAMESPACE) -> Values:
@@ -65,20 +65,20 @@ class Served:
 
 @dataclass(frozen=True)
 class Ended:
-    """The adapter has ended by itself."""
+    """The adapter exited."""
 
     log: str
 
 
 @dataclass(frozen=True)
 class Blind:
-    """The adapter runs, and lists no metric of any rule."""
+    """The adapter runs but lists no metrics."""
 
     log: str
 
 
 class AdapterTrial:
-    """Starts the adapter on one set of rules after the other."""
+    """Starts the adapter on a set of rules."""
 
     def __init__(self, layout: Layout, tools: Path, folder: Path, processes: Processes, prometheus: str) -> None:
         self._layout, self._tools, self._folder, self._processes = layout, tools, folder, processes
@@ -92,7 +92,7 @@ class AdapterTrial:
 
     @contextmanager
     def on(self, rules: Sequence[Mapping[str, Any]]) -> Iterator[Served | Ended | Blind]:
-        """Run the adapter on the rules until it has listed its metrics once, or has failed to."""
+        """Run the adapter on the rules; yield once it lists its metrics or fails."""
         (self._folder / "config.yaml").write_text(yaml.safe_dump({"rules": list(rules)}))
         log = self._processes.log_path(_PROCESS)
         log.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ class AdapterTrial:
         try:
             with httpx.Client(base_url=base_url, verify=self._trust, trust_env=False) as client:
                 served = Served(client)
-                wait_until(lambda: self._outcome(served), f"the adapter starts, or ends: see {log}", seconds=60)
+                wait_until(lambda: self._outcome(served), f"the adapter starts or exits: see {log}", seconds=60)
                 outcome = self._outcome(served)
                 assert outcome
                 yield outcome

@@ -1,4 +1,4 @@
-"""Copies of the checkout, for rehearsals that are killed, run side by side, or run as somebody else."""
+"""Copies of the checkout for rehearsals that are killed, run in parallel or run as another user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rehearsal.layout import CHECKOUT, Layout
 
 
 def fresh_checkout(name: str) -> Layout:
-    """A copy in a folder of that name, where a cloud of an earlier one is ended."""
+    """Create a copy in a folder of this name, after ending the cloud of an earlier copy."""
     copy = CHECKOUT / "build" / "engine" / name
     stop_cloud(Layout(copy))
     shutil.rmtree(copy, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A command of the project as a terminal starts it, watched by what it prints."""
+"""Run a command as a terminal does, and follow its output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WITHOUT_LOAD = (
     "raise SystemExit(run())",
     "rehearse",
 )
-"""`./ackgpu rehearse` without the load, which takes a minute."""
+"""`./ackgpu rehearse` without the load test, which takes a minute."""
 
 
 class Command:
-    """A command in a process group of its own, which ends with the `with` block at the latest."""
+    """A command in its own process group, killed at the end of the `with` block."""
 
     def __init__(self, arguments: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
@@ -55,17 +55,17 @@ class Command:
         self.process.wait()
 
     def wait_for(self, *texts: str, seconds: float = 150) -> None:
-        """Wait until the output has the texts, one after the other."""
+        """Wait until the output has the texts in this order."""
         with self._changed:
             self._changed.wait_for(lambda: self._has(texts) or not self._reader.is_alive(), seconds)
             assert self._has(texts), f"{' ... '.join(texts)!r} is not in the output:\n{self.output}"
 
     def interrupt(self) -> None:
-        """Ctrl-C: SIGINT to the whole group."""
+        """Send SIGINT to the whole group, as Ctrl-C does."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self, seconds: float = 60) -> int:
-        """Wait for the end; returns the exit code."""
+        """Wait for the exit and return the exit code."""
         code = self.process.wait(seconds)
         self._reader.join(seconds)
         return code
@@ -90,7 +90,7 @@ class Command:
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
-    """Wait until the condition holds; `what` names it where it does not."""
+    """Wait until the condition holds; on a timeout, `what` describes it."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"

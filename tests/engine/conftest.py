@@ -1,4 +1,4 @@
-"""A rehearsal cloud for the tests, in a copy of the checkout whose path is as awkward as a user's can be."""
+"""A rehearsal cloud for the tests, in a copy of the checkout with spaces and non-ASCII letters in its path."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Rehearsal:
 
     @cached_property
     def api(self) -> client.ApiClient:
-        """For what a test does to the cluster."""
+        """The client for changes by a test."""
         return config.new_client_from_config(str(self.kubeconfig))
 
     @cached_property
     def client(self) -> ClusterClient:
-        """For the checks."""
+        """The client for the checks."""
         return connected(self.kubeconfig.read_text())
 
     @property
@@ -59,10 +59,10 @@ class Rehearsal:
         return self.stack.up(color="never")
 
     def outputs(self) -> StackOutputs:
-        return StackOutputs.of(STACK, {name: one.value for name, one in self.stack.outputs().items()})
+        return StackOutputs.of(STACK, {name: output.value for name, output in self.stack.outputs().items()})
 
     def edit(self, **changes: Any) -> None:
-        """Change settings of the copy's stack file."""
+        """Change settings in the copy's settings file."""
         content = yaml.safe_load(self.stack_file.read_text())
         content["config"].update({f"ackgpu:{key}": value for key, value in changes.items()})
         self.stack_file.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False))
@@ -105,13 +105,13 @@ def rehearsal(tools: Path) -> Iterator[Rehearsal]:
     with running_cloud(layout, tools), recorded() as printed:
         stack = select_stack(layout)
         yield Rehearsal(layout, tools, stack, layout.kubeconfig)
-        # Of all tests on this cloud, in all that they ran and left.
-        assert printed.in_the_open(layout) == []
+        # Search the output and the files of all tests on this cloud.
+        assert printed.leaks(layout) == []
 
 
 @pytest.fixture(scope="module")
 def deployed(rehearsal: Rehearsal) -> Iterator[None]:
-    """The stack is up while the tests of a module run."""
+    """Deploy the stack for the tests of a module."""
     rehearsal.up()
     yield
     rehearsal.stack.destroy(color="never")

@@ -1,8 +1,7 @@
 """A stand-in for Prometheus and the adapter: it serves `custom.metrics.k8s.io` from a table.
 
-It is simulated since hundreds of HPAs are to read what a table says at each of their syncs, to the thousandth, and a
-reading that goes through scrapes and rules comes when it comes. How the real adapter serves is what the other engine
-tests see.
+Hundreds of HPAs must read an exact value at each sync. Scrapes and rules cannot time values so precisely.
+The other engine tests use the real adapter.
 """
 
 from __future__ import annotations
@@ -27,42 +26,42 @@ NAME, NAMESPACE, PORT = "table", "default", 6444
 
 
 @dataclass
-class Asked:
-    """What one HPA is answered, sync by sync, and when it asked; after the last answer its metrics are broken."""
+class Requests:
+    """The answers for an HPA, one for each sync, and the times of its requests. Later requests get no values."""
 
     answers: Sequence[Samples]
     times: list[float] = field(default_factory=list)
 
     @property
     def answered(self) -> list[float]:
-        """When each answer was given; seconds on a monotonic clock."""
+        """The time of each answer, in seconds on a monotonic clock."""
         return self.times[: len(self.answers)]
 
     @property
     def over(self) -> bool:
-        """Whether the HPA has asked once more, and so is done with the last answer."""
+        """Whether the HPA has sent another request, so it has processed the last answer."""
         return len(self.times) > len(self.answers)
 
 
 def metric_name(hpa: str, number: int) -> str:
-    """Metric number `number` of an HPA."""
+    """Return the name of metric `number` of an HPA."""
     return f"{hpa}.{number}"
 
 
 class Table:
-    """The answers for each HPA by its name; a pod of the answers is the HPA's pod of that name."""
+    """The answers by HPA name; the pod names in them lack the prefix `<hpa>-`."""
 
     def __init__(self, answers: Mapping[str, Sequence[Samples]]) -> None:
-        self.asked = {name: Asked(samples) for name, samples in answers.items()}
+        self.requests = {name: Requests(samples) for name, samples in answers.items()}
 
     async def answer(self, request: web.Request) -> web.Response:
         hpa, _, number = request.match_info["metric"].partition(".")
-        asked = self.asked[hpa]
-        # The controller reads the metrics of an HPA one after the other.
+        requests = self.requests[hpa]
+        # The controller reads the metrics of an HPA in order.
         if number == "0":
-            asked.times.append(0)
-        asked.times[-1] = time.monotonic()
-        values = {} if asked.over else asked.answers[len(asked.times) - 1][int(number)]
+            requests.times.append(0)
+        requests.times[-1] = time.monotonic()
+        values = {} if requests.over else requests.answers[len(requests.times) - 1][int(number)]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         items = [
             {
@@ -85,7 +84,7 @@ class Table:
 
 @contextlib.contextmanager
 def serving(table: Table, address: str) -> Iterator[bytes]:
-    """Serve the table for the duration of a `with` block; gives the certificate of its authority."""
+    """Serve the table during the `with` block; yield the CA certificate."""
     authority = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert(f"{NAME}.{NAMESPACE}.svc").configure_cert(context)
@@ -106,7 +105,7 @@ def serving(table: Table, address: str) -> Iterator[bytes]:
     thread = threading.Thread(target=loop.run_until_complete, args=[serve()])
     thread.start()
     try:
-        assert started.wait(10), f"{address}:{PORT} can't be served"
+        assert started.wait(10), f"{address}:{PORT} cannot be served"
         yield authority.cert_pem.bytes()
     finally:
         loop.call_soon_threadsafe(stop.set)
@@ -115,7 +114,7 @@ def serving(table: Table, address: str) -> Iterator[bytes]:
 
 
 def register(api: client.ApiClient, address: str, authority: bytes) -> None:
-    """Make the API server send the custom metrics API there."""
+    """Register the address as the custom metrics API."""
     client.CoreV1Api(api).create_namespaced_service(
         NAMESPACE, {"metadata": {"name": NAME}, "spec": {"type": "ExternalName", "externalName": address}}
     )

@@ -1,8 +1,7 @@
-"""The guide, followed by hand: what most clusters have before anybody thinks of Pulumi.
+"""The resources of a cluster whose owner followed the guide by hand.
 
-The node pool and Prometheus are made as the vendor's console makes them, the manifests are the guide's own, created as
-`kubectl create` does, and the release is installed by Helm (the one inside the Kubernetes provider), by a program that
-nobody else knows of.
+The node pool and Prometheus are as the vendor's console creates them. The manifests are the guide's, created as
+`kubectl create` does. A separate Pulumi program installs the release with the Helm in the Kubernetes provider.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ GUIDES_RULES: Sequence[Mapping[str, Any]] = yaml.safe_load((DATA / "seed_rules_d
 
 
 def node_pool(rehearsal: Rehearsal, **inputs: Any) -> str:
-    """A pool as the console makes it; returns its id."""
+    """Create a node pool as the console does and return its ID."""
     with rehearsal.store.transaction() as cloud:
         cluster = cloud.cluster
         assert cluster
         pool_id = "np0123456789abcdef0123456789abcdef"
-        everything = {"clusterId": cluster.cluster_id, "vswitchIds": cluster.vswitch_ids, **inputs}
+        all_inputs = {"clusterId": cluster.cluster_id, "vswitchIds": cluster.vswitch_ids, **inputs}
         outputs = {"nodePoolId": pool_id, "scalingGroupId": "asg-0123456789abcdef0123"}
         cloud.resources[f"{cluster.cluster_id}:{pool_id}"] = CloudResource(
-            type=NODE_POOL, inputs=everything, outputs=outputs
+            type=NODE_POOL, inputs=all_inputs, outputs=outputs
         )
     return f"{cluster.cluster_id}:{pool_id}"
 
 
 def prometheus(rehearsal: Rehearsal) -> None:
-    """Monitoring, enabled for the cluster."""
+    """Enable monitoring for the cluster."""
     with rehearsal.store.transaction() as cloud:
         assert cloud.cluster
-        identity = cloud.cluster.cluster_id
-        inputs = {"clusterType": "aliyun-cs", "clusterId": identity}
-        cloud.resources[identity] = CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})
+        cluster_id = cloud.cluster.cluster_id
+        inputs = {"clusterType": "aliyun-cs", "clusterId": cluster_id}
+        cloud.resources[cluster_id] = CloudResource(type=PROMETHEUS, inputs=inputs, outputs={})
 
 
 def helm_install(rehearsal: Rehearsal, values: Mapping[str, Any]) -> automation.Stack:
-    """Install the chart; the stack that is returned can uninstall it."""
+    """Install the chart and return the stack that can uninstall it."""
 
     def program() -> None:
         provider = kubernetes.Provider(
@@ -71,10 +70,10 @@ def helm_install(rehearsal: Rehearsal, values: Mapping[str, Any]) -> automation.
 
 
 def create(rehearsal: Rehearsal, manifest: Mapping[str, Any]) -> None:
-    """As `kubectl create` does, in the namespace `default`."""
+    """Create an object in the namespace `default` as `kubectl create` does."""
     utils.create_from_dict(rehearsal.api, dict(manifest), field_manager="kubectl-create")
 
 
 def manifests() -> list[dict[str, Any]]:
-    """The guide's Deployment, Service and HPA."""
+    """Return the guide's Deployment, Service and HPA."""
     return list(yaml.safe_load_all((DATA / "seed_manifests.yaml").read_text()))

@@ -1,4 +1,4 @@
-"""Situations of an HPA, generated with the edges of the controller's arithmetic among them."""
+"""Random situations of an HPA, including edge cases of the controller's arithmetic."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ _RUNNING: Phase = "Running"
 _PHASES: tuple[Phase, ...] = (*[_RUNNING] * 8, "Pending", "Pending", "Failed", "Succeeded")
 
 Samples = tuple[Mapping[str, int], ...]
-"""Of each metric the values by the name of the pod; empty where it can't be read."""
-
+"""For each metric, the values by pod name; empty if the metric cannot be read."""
 
 _LARGEST = 2**31 - 1
-"""Most replicas that a scale target can ask for."""
+"""Maximum number of replicas in a scale target."""
 
 
 @dataclass(frozen=True)
 class Sync:
-    """What the controller finds at one sync; `replicas` is what somebody else has set since the last one."""
+    """The input of a sync; `replicas` is the count set by another client since the previous sync."""
 
     pods: tuple[Pod, ...]
     samples: Samples
@@ -49,11 +48,11 @@ class Situation:
 
     @property
     def starts_within_limits(self) -> bool:
-        """Whether the first sync reads the metrics; another one goes to the nearest limit."""
+        """Whether the first sync reads the metrics. Outside the limits it scales to the nearest limit."""
         return self.autoscaler.min_replicas <= self.replicas <= self.autoscaler.max_replicas
 
     def decisions(self, times: list[float]) -> Iterator[tuple[int, Decision]]:
-        """The replicas before each sync and what it decides, where they happen at these times."""
+        """Yield the replicas before each sync and its decision, for syncs at these times."""
         replicas, history = self.replicas, History()
         for sync, now in zip(self.syncs, times, strict=True):
             replicas = replicas if sync.replicas is None else sync.replicas
@@ -63,7 +62,7 @@ class Situation:
 
 
 def specification(autoscaler: Autoscaler, target: Mapping[str, str], metrics: list[str]) -> dict[str, Any]:
-    """The `spec` of the HPA in `autoscaling/v2`; what has its default is left out, so that the API fills it in."""
+    """Return the `autoscaling/v2` spec without default values, so that the API server sets them."""
     spec: dict[str, Any] = {
         "scaleTargetRef": dict(target),
         "maxReplicas": autoscaler.max_replicas,
@@ -100,13 +99,13 @@ def _rules(rules: ScalingRules, default: ScalingRules) -> dict[str, Any] | None:
 
 
 class Generator:
-    """Situations from a seed; the same ones on every machine."""
+    """Situations from a seed, the same on every machine."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def anything(self) -> Situation:
-        """A situation for the controller alone, with no API before it that would refuse a part of it."""
+        """Return a situation for the controller alone, which may include what an API server refuses."""
         pick = self._random
         autoscaler = self._autoscaler(windows=(0, 1, 14, 15, 16, 30, 31, 60, 300), periods=(1, 15, 16, 30, 60, 1800))
         syncs: list[Sync] = []
@@ -119,17 +118,17 @@ class Generator:
         return Situation(autoscaler, self._replicas(autoscaler), pick.choice([1, 15, 15, 60, 100]), tuple(syncs))
 
     def for_a_cluster(self, sync_seconds: int) -> Situation:
-        """A situation that an API server takes, which is over soon and whose pods stay as they are.
+        """Return a short situation that an API server accepts and whose pods do not change.
 
-        Replicas that are not between the limits come without `behavior` only: the controller then changes them
-        without a look at the metrics, and so at a time that nobody sees.
+        Replicas outside the limits have no `behavior`: the controller then corrects them without reading the
+        metrics, so the time of that sync is unknown.
         """
         pick = self._random
         pods = self._pods(most=4)
         autoscaler = self._autoscaler(windows=(0, 1, 8, 20, 600), periods=(1, 8, 20, 600))
         loads = [load for _ in range(4) for load in [self._load(autoscaler)] * pick.randint(1, 2)]
         syncs = [Sync(pods, self._samples(load, pods, absurd=False)) for load in loads]
-        # From 0 replicas the metrics are never read; twice 2**30 of them is a number below 0, which the API refuses.
+        # At 0 replicas the controller reads no metrics. Twice 2**30 is a negative number, which the API refuses.
         replicas = min(max(self._replicas(autoscaler), 1), 1000)
         situation = Situation(autoscaler, replicas, sync_seconds, tuple(syncs))
         if situation.starts_within_limits:
@@ -160,14 +159,14 @@ class Generator:
         if kind < 0.3:
             return None
         if kind < 0.45:
-            # With no limit in either direction the proposal itself is what is decided.
+            # Without a limit in either direction the decision equals the proposal.
             free = (ScalingPolicy("Pods", 2**30, 1),)
             return Behavior(
                 ScaleUp(policies=free, tolerance=self._tolerance()),
                 ScaleDown(policies=free, tolerance=self._tolerance(), stabilization_window_seconds=0),
             )
         if kind < 0.55:
-            # Changes in one direction that its own policies have forgotten are remembered by the other's.
+            # A longer period in the other direction keeps changes that this direction's policies have dropped.
             near, far = self._random.sample([self._random.choice(periods[:-1]), periods[-1]], 2)
             return Behavior(
                 ScaleUp(policies=(ScalingPolicy("Pods", self._random.randint(1, 5), near),)),
@@ -200,7 +199,7 @@ class Generator:
         return ScalingPolicy("Percent", pick.choice([1, 10, 33, 50, 100, 150, 900, 10_000]), pick.choice(periods))
 
     def _load(self, autoscaler: Autoscaler) -> tuple[int | None, ...]:
-        """The average of each metric in thousandths; None where it can't be read."""
+        """Return the average of each metric in thousandths; None if it cannot be read."""
         pick = self._random
         rules = autoscaler.behavior or Behavior()
         edges = (
@@ -235,11 +234,11 @@ class Generator:
         values = {pod.name: average for pod in pods if pick.random() < present}
         names = sorted(values)
         if len(names) > 1 and pick.random() < 0.3:
-            # The same average, unevenly spread.
-            one, other = pick.sample(names, 2)
+            # The same average, unevenly distributed.
+            giver, taker = pick.sample(names, 2)
             moved = pick.randint(0, max(average, 0))
-            values[one] -= moved
-            values[other] += moved
+            values[giver] -= moved
+            values[taker] += moved
         if pick.random() < 0.03:
             values["of-another-deployment"] = average
         if absurd and names and pick.random() < 0.03:

@@ -1,4 +1,4 @@
-"""The cloud's real Prometheus with another configuration for a while."""
+"""Change the configuration of the cloud's real Prometheus for a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rehearsal.layout import Layout
 
 @contextmanager
 def configured(layout: Layout, change: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-    """Change the configuration, and change it back."""
+    """Change the configuration and restore it at the end of the `with` block."""
     path = layout.cloud / "prometheus" / "prometheus.yaml"
     before = path.read_text()
     content = yaml.safe_load(before)

@@ -1,13 +1,13 @@
-"""Runs commands as an ordinary user without an account, on a machine without a network that can't be written.
+"""Run commands as an unprivileged user without an account, without a network and on a read-only file system.
 
 `python sandbox.py SPECIFICATION`, a JSON object:
 
-    writable   folders that can be written; all other ones can only be read
-    stand_ins  place = folder that stands there instead, and can be written
-    kept       folders that are there even where a stand-in hides them
-    commands   run at the same time: arguments, cwd, env, output (a file)
+    writable   writable folders; all other folders are read-only
+    stand_ins  path to the writable folder that replaces it
+    kept       folders that stay visible even below a stand-in
+    commands   run in parallel, each with arguments, cwd, env and output (a file)
 
-The exit code is the highest of the commands'. It needs a kernel that lets this user make a user namespace.
+The exit code is the highest of the commands' exit codes. The kernel must let this user create a user namespace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 UID = 54321
-"""Of nobody on any machine."""
+"""A user ID without an account on any machine."""
 
 _NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
 _BIND, _PRIVATE = 0x1000 | 0x4000, 0x40000 | 0x4000
@@ -37,21 +37,21 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def _need(what: str, result: int) -> None:
     if result:
         sys.exit(
-            f"The kernel does not let this user {what} ({os.strerror(ctypes.get_errno())}), which this test needs: "
+            f"The kernel does not let this user {what} ({os.strerror(ctypes.get_errno())}). For this test, "
             "allow unprivileged user namespaces (sysctl user.max_user_namespaces; on Ubuntu also "
             "kernel.apparmor_restrict_unprivileged_userns=0; in a container the seccomp profile)."
         )
 
 
 def enter(writable: Sequence[str], stand_ins: Mapping[str, str], kept: Sequence[str]) -> None:
-    """Move this process there; what it starts from now on has no privilege at all."""
+    """Move this process into the sandbox. Its new child processes have no privileges."""
     uid, gid = os.getuid(), os.getgid()
-    _need("make a user namespace", _libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NETWORK))
+    _need("create a user namespace", _libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NETWORK))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{UID} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{UID} {gid} 1")
-    _need("keep its mounts to itself", _libc.mount(None, b"/", None, _PRIVATE, None))
-    # Opened before the first is bound, since a stand-in hides what lies below it.
+    _need("make its mounts private", _libc.mount(None, b"/", None, _PRIVATE, None))
+    # Open all folders before the first mount: a stand-in hides what is below it.
     sources = {**stand_ins, **{path: path for path in (*kept, *writable)}}
     opened = {target: os.open(source, os.O_PATH) for target, source in sources.items()}
     for target, number in opened.items():

@@ -1,4 +1,4 @@
-"""Searches files, processes and texts for secrets, in every form in which one leaks."""
+"""Search files, processes and texts for secrets, in plain text and in base64."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import yaml
 from rehearsal.layout import Layout
 
 _LENGTH = 40
-"""Of a part, in bytes: more than is found by chance."""
+"""Bytes in a part: too many for a match by chance."""
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret, by the parts whose sight alone gives it away.
+    """A secret and the parts of it to search for.
 
-    A part is short enough to stand in one piece wherever the secret is wrapped into lines or escaped.
+    A part is short, so that line breaks and escapes in a leaked secret do not split it.
     """
 
     name: str
@@ -29,24 +29,24 @@ class Secret:
 
     @staticmethod
     def of_kubeconfig(content: str) -> Secret:
-        """The client's key: as the kubeconfig has it, as PEM, and as the bytes in that."""
+        """Return the client key as base64 from the kubeconfig, as PEM and as DER bytes."""
         encoded = yaml.safe_load(content)["users"][0]["user"]["client-key-data"]
-        # The last line may be short enough to be found by chance.
+        # A short last line could match by chance.
         lines = [line for line in base64.b64decode(encoded).splitlines()[1:-1] if len(line) >= _LENGTH]
         return Secret("key", (_middle(encoded.encode()), *lines, *(_middle(base64.b64decode(line)) for line in lines)))
 
     @staticmethod
     def of_prometheus_address(address: str) -> Secret:
-        """The token in the path of the HTTP API's address."""
+        """Return the token in the path of the HTTP API's address."""
         return Secret("token", (address.split("/api/v1/prometheus/")[1].split("/")[0].encode(),))
 
     def is_in(self, content: bytes) -> bool:
-        """Whether the content has a part, as it is or in base64."""
+        """Whether the content has a part in plain text or in base64."""
         return any(form in content for part in self.parts for form in (part, *_base64_forms(part)))
 
 
 def secrets_of(layout: Layout) -> list[Secret]:
-    """Those of the cloud that is up."""
+    """Return the secrets of the running cloud."""
     return [
         Secret.of_kubeconfig(layout.kubeconfig.read_text()),
         Secret.of_prometheus_address(layout.prometheus_api_url.read_text()),
@@ -59,17 +59,17 @@ def _middle(content: bytes) -> bytes:
 
 
 def _base64_forms(part: bytes) -> Iterator[bytes]:
-    """What the part looks like inside of base64: it depends on where its first byte falls in a group of three."""
+    """Yield the three base64 forms of a part, one for each offset of its first byte modulo 3."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + part)
-        # Without the characters that depend on what is before and behind.
+        # Without the characters that depend on the neighboring bytes.
         yield encoded[(0, 2, 3)[before] : len(encoded) - (0, 3, 2)[(before + len(part)) % 3]]
 
 
 def in_files(folder: Path, secrets: list[Secret]) -> Iterator[tuple[Path, str]]:
-    """The files under a folder that hold a secret, with its name; links are not followed."""
+    """Yield each file under a folder that holds a secret, and the secret's name; do not follow links."""
     for path in folder.rglob("*"):
-        # A running cloud makes and removes files.
+        # A running cloud creates and deletes files.
         with contextlib.suppress(FileNotFoundError):
             if path.is_symlink():
                 content = bytes(path.readlink())
@@ -81,7 +81,7 @@ def in_files(folder: Path, secrets: list[Secret]) -> Iterator[tuple[Path, str]]:
 
 
 def in_processes(secrets: list[Secret]) -> Iterator[tuple[str, str]]:
-    """What shows a secret in its arguments or its environment, of all processes of this machine that can be read."""
+    """Yield each readable process whose arguments or environment hold a secret, and the secret's name."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             name = process.name()

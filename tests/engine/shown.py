@@ -1,4 +1,4 @@
-"""What an operation of the engine shows and leaves behind, searched for the secrets of its cloud."""
+"""Search the output and the files of engine operations for the secrets of their cloud."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from tests.engine.secret_search import Secret, in_files, secrets_of
 
 
 class Shown:
-    """The output of every engine command, but of those that ask for secrets."""
+    """The output of every engine command that does not ask for secrets."""
 
     def __init__(self) -> None:
         self.text = ""
 
-    def in_the_open(self, layout: Layout, further: Sequence[Secret] = ()) -> list[str]:
-        """Where a secret of the cloud that is up can be read: in the output, the state and its history, logs, reports.
+    def leaks(self, layout: Layout, further: Sequence[Secret] = ()) -> list[str]:
+        """List the places of leaked secrets: the output, the state and its history, logs, reports.
 
         Args:
-            layout: of the cloud.
-            further: secrets besides the kubeconfig's key and the token of Prometheus' address.
+            layout: The layout of the running cloud.
+            further: Secrets besides the kubeconfig's key and the token of Prometheus' address.
         """
         secrets = [*secrets_of(layout), *further]
-        told = [f"{one.name} in the output" for one in secrets if one.is_in(self.text.encode())]
-        kept = [
+        printed = [f"{secret.name} in the output" for secret in secrets if secret.is_in(self.text.encode())]
+        stored = [
             f"{name} in {path.relative_to(layout.checkout)}"
             for path, name in in_files(layout.checkout / "build", secrets)
-            # The cloud itself has them, as docs/rehearsal.md says.
+            # The cloud itself stores them; see docs/rehearsal.md.
             if not path.is_relative_to(layout.cloud) or path.is_relative_to(layout.backend)
         ]
-        return [*told, *sorted(set(kept))]
+        return [*printed, *sorted(set(stored))]
 
 
 @contextmanager
 def recorded() -> Iterator[Shown]:
-    """Record what the Automation API's commands print meanwhile."""
+    """Record the output of the Automation API's commands during the `with` block."""
     shown = Shown()
     run = PulumiCommand.run
 
-    def listening(self: PulumiCommand, args: list[str], *more: Any, **named: Any) -> CommandResult:
+    def recording(self: PulumiCommand, args: list[str], *more: Any, **options: Any) -> CommandResult:
         try:
-            result = run(self, args, *more, **named)
+            result = run(self, args, *more, **options)
         except CommandError as error:
             shown.text += str(error)
             raise
@@ -53,5 +53,5 @@ def recorded() -> Iterator[Shown]:
             shown.text += result.stdout + result.stderr
         return result
 
-    with mock.patch.object(PulumiCommand, "run", listening):
+    with mock.patch.object(PulumiCommand, "run", recording):
         yield shown

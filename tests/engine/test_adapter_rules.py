@@ -1,4 +1,4 @@
-"""Rules on the real adapter: generated ones read as is said; users' that are refused would not have worked."""
+"""Rules on the real adapter: generated rules read the documented values, and refused rules would not work."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SETS: list[dict[str, Any]] = yaml.safe_load((DATA / "extra_rules.yaml").read_tex
 
 _PROMETHEUS_PORT = 9191
 
-OF_GENERATED = "generated"
-"""Namespace of the series that are for generated rules."""
+GENERATED_NAMESPACE = "generated"
+"""Namespace of the series for generated rules."""
 
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 GENERATED_VALUES = [
@@ -85,11 +85,12 @@ GENERATED_VALUES = [
         id="engines",
     ),
 ]
-"""Rules, and each metric's value of each pod that should have one."""
+"""Rules, and the expected values of each metric by pod."""
 
 COPIES = 128
-"""Go walks a map of three from one of eight places, and one of these gives the rarer answer: that no copy of so many
-does is a chance of one in twenty million."""
+"""Go iterates over a map of three from a random one of eight positions; one of them gives the rarer answer.
+
+The chance that no copy gets that answer is 1 in 20 million."""
 
 
 class _Exposition(BaseHTTPRequestHandler):
@@ -111,7 +112,7 @@ def processes(rehearsal: Rehearsal) -> Iterator[Processes]:
 
 @pytest.fixture(scope="module")
 def prometheus(rehearsal: Rehearsal, processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a Prometheus with the static series, beside the cloud's own."""
+    """The address of a second Prometheus, with the static series."""
     folder, address = tmp_path_factory.mktemp("prometheus"), rehearsal.layout.address
     with HTTPServer((address, 0), _Exposition) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -146,10 +147,10 @@ def _has_series(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def objects(rehearsal: Rehearsal) -> Iterator[None]:
-    """The pods and the nodes that the series are of."""
+    """The pods and nodes of the series."""
     core = client.CoreV1Api(rehearsal.api)
     nodes = ("node-1", "node-2")
-    pods = {NAMESPACE: ("bert-a", "bert-b"), OF_GENERATED: ("busy", "idle", "broken")}
+    pods = {NAMESPACE: ("bert-a", "bert-b"), GENERATED_NAMESPACE: ("busy", "idle", "broken")}
     for node in nodes:
         core.create_node(kwok_node(node, {}, {"cpu": "1", "memory": "1Gi", "pods": "1"}))
     for namespace in pods:
@@ -163,7 +164,7 @@ def objects(rehearsal: Rehearsal) -> Iterator[None]:
         try:
             core.create_namespaced_pod(namespace, body)
         except client.ApiException as error:
-            # The namespace's service account comes a moment after the namespace.
+            # The API server refuses pods until the namespace has its service account.
             if error.status != 403:
                 raise
             return False
@@ -178,7 +179,8 @@ def objects(rehearsal: Rehearsal) -> Iterator[None]:
     for node in nodes:
         core.delete_node(node)
     wait_until(
-        lambda: not pods.keys() & {one.metadata.name for one in core.list_namespace().items}, "the namespaces are gone"
+        lambda: not pods.keys() & {namespace.metadata.name for namespace in core.list_namespace().items},
+        "the namespaces are deleted",
     )
 
 
@@ -199,7 +201,7 @@ def trial(
 @pytest.mark.case("A5")
 @pytest.mark.case("B9")
 @pytest.mark.parametrize(("rules", "values"), GENERATED_VALUES)
-def test_generated_rules_read_what_their_settings_say(
+def test_generated_rules_read_the_expected_values(
     trial: AdapterTrial, rules: RuleSet, values: dict[str, dict[str, Any]]
 ) -> None:
     with trial.on([FIRST, *rules.rules()]) as outcome:
@@ -207,7 +209,7 @@ def test_generated_rules_read_what_their_settings_say(
         listed = outcome.names()
         for metric, pods in values.items():
             assert f"pods/{metric}" in listed
-            assert _agree(outcome.of_pods(metric, OF_GENERATED), pods), metric
+            assert _agree(outcome.of_pods(metric, GENERATED_NAMESPACE), pods), metric
             assert outcome.of_pods(metric, "gpu-mon") in ({}, "error 404"), "the exporter's own pod has no value"
 
 
@@ -215,14 +217,19 @@ GENERATED = [FIRST, *RuleSet().rules()]
 
 
 @pytest.mark.parametrize(
-    "one",
-    [pytest.param(one, id=one["id"], marks=[pytest.mark.case(one["case"])] if "case" in one else []) for one in SETS],
+    "rule_set",
+    [
+        pytest.param(
+            rule_set, id=rule_set["id"], marks=[pytest.mark.case(rule_set["case"])] if "case" in rule_set else []
+        )
+        for rule_set in SETS
+    ],
 )
-def test_the_real_adapter_does_with_the_rules_what_is_said_of_it(trial: AdapterTrial, one: dict[str, Any]) -> None:
-    expected = one["adapter"]
+def test_the_real_adapter_treats_the_rules_as_recorded(trial: AdapterTrial, rule_set: dict[str, Any]) -> None:
+    expected = rule_set["adapter"]
     if "differs" in expected:
-        return _differs(trial, one)
-    with trial.on([*GENERATED, *one["rules"]]) as outcome:
+        return _differs(trial, rule_set)
+    with trial.on([*GENERATED, *rule_set["rules"]]) as outcome:
         if "ends" in expected:
             assert isinstance(outcome, Ended), outcome
             assert expected["ends"] in outcome.log
@@ -252,26 +259,26 @@ def _agree(observed: Any, expected: Any) -> bool:
         return bool(observed == expected)
     choices = {name: value if isinstance(value, list) else [value] for name, value in expected.items()}
     return observed.keys() == choices.keys() and all(
-        value in [Decimal(str(one)) for one in choices[name]] for name, value in observed.items()
+        value in [Decimal(str(choice)) for choice in choices[name]] for name, value in observed.items()
     )
 
 
-def _differs(trial: AdapterTrial, one: dict[str, Any]) -> None:
-    """Copies of one rule, under other names, get other answers in one start of the adapter."""
-    [rule], [(metric, answers)] = one["rules"], one["adapter"]["differs"].items()
+def _differs(trial: AdapterTrial, rule_set: dict[str, Any]) -> None:
+    """Check that renamed copies of a rule get different answers in a single run of the adapter."""
+    [rule], [(metric, answers)] = rule_set["rules"], rule_set["adapter"]["differs"].items()
     copies = [{**rule, "name": {"as": f"{metric}_{number}"}} for number in range(COPIES)]
     with trial.on([*GENERATED, *copies]) as served:
         assert isinstance(served, Served)
         observed = [served.of_pods(f"{metric}_{number}") for number in range(COPIES)]
     for answer in answers:
-        assert any(_agree(each, answer) for each in observed), (answer, observed)
+        assert any(_agree(values, answer) for values in observed), (answer, observed)
 
 
 @pytest.mark.case("B3")
 @pytest.mark.case("B5")
-def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_reads_the_metric_of_one(rehearsal: Rehearsal) -> None:
-    # Most of these series are not there, which takes nothing from the one that is.
-    extra = _without_double_names(one for one in SETS if "says" not in one)
+def test_the_chart_does_not_change_rules_and_an_hpa_reads_the_metric_of_an_extra_rule(rehearsal: Rehearsal) -> None:
+    # Most of these series do not exist, which does not affect the series that does.
+    extra = _with_unique_names(rule_set for rule_set in SETS if "says" not in rule_set)
     [service] = rehearsal.setting("services")
     metric = "gpu_PROCESS_SM_UTIL_avg"
     autoscaler = {**service["autoscaler"], "metrics": [{"name": metric, "target": 20}]}
@@ -285,9 +292,9 @@ def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_reads_the_metric_of
         text = config_map.data["config.yaml"]
         assert "gpu_${1}_avg" in text
         rules = yaml.safe_load(text)["rules"]
-        # The provider leaves empty lists out.
+        # The provider omits empty lists.
         assert rules[-len(extra) :] == [{key: value for key, value in rule.items() if value != []} for rule in extra]
-        assert len(rules) > len(extra), "the program's own come first"
+        assert len(rules) > len(extra), "the program's own rules come first"
         hpa = ClusterReader(rehearsal.client).hpa(autoscaler["name"], "default", [metric])
         assert hpa.scaling_active and hpa.metrics[0].reading is not None
     finally:
@@ -295,27 +302,27 @@ def test_rules_go_through_the_chart_byte_for_byte_and_an_hpa_reads_the_metric_of
         rehearsal.reset()
 
 
-def _without_double_names(sets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_unique_names(sets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = []
     names: set[str] = set()
-    for one in sets:
-        if not names & one["adapter"]["lists"].keys():
-            names |= one["adapter"]["lists"].keys()
-            rules += one["rules"]
+    for rule_set in sets:
+        if not names & rule_set["adapter"]["lists"].keys():
+            names |= rule_set["adapter"]["lists"].keys()
+            rules += rule_set["rules"]
     return rules
 
 
-def test_a_name_that_is_refused_since_no_hpa_takes_it_is_taken_by_none(rehearsal: Rehearsal) -> None:
-    refused = [one for one in SETS if one.get("hpa") == "refused"]
+def test_the_api_server_refuses_hpas_on_refused_metric_names(rehearsal: Rehearsal) -> None:
+    refused = [rule_set for rule_set in SETS if rule_set.get("hpa") == "refused"]
     assert refused
-    for one in refused:
-        [metric] = one["adapter"]["lists"]
+    for rule_set in refused:
+        [metric] = rule_set["adapter"]["lists"]
         assert _hpa_on(metric, rehearsal) == 422, metric
     assert _hpa_on("a_usual-name.1", rehearsal) == 201
 
 
 def _hpa_on(metric: str, rehearsal: Rehearsal) -> int:
-    """The API server's answer to an HPA on a metric of that name, which is not made."""
+    """Return the API server's status for a dry-run HPA on a metric with this name."""
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bert"},
         "maxReplicas": 2,

@@ -1,4 +1,4 @@
-"""The guide followed by hand, then adopted: nobody notices, everything is the stack's, and destroy leaves it there."""
+"""Adopt the resources of the guide: they keep running, the stack manages them, and destroy keeps them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ FOREIGN_VALUES = {"replicas": 1, "ramRoleType": "restricted"}
 
 
 @dataclass
-class Seen:
-    """What a user of the cluster sees."""
+class Snapshot:
+    """The state that a user of the cluster sees."""
 
     identities: dict[str, str]
-    """UIDs, and the Service's two addresses."""
+    """The UIDs, and the Service's addresses and node port."""
     release: HelmRelease
     foreign: dict[str, str]
     """Values of the foreign metric by pod."""
@@ -54,22 +54,22 @@ class Seen:
 
 @dataclass
 class Adoption:
-    """What happened from the guide to the stack that has it."""
+    """The record of an adoption."""
 
-    before: Seen
-    told: str = ""
-    """What `./ackgpu adopt` printed."""
+    before: Snapshot
+    report: str = ""
+    """The output of `./ackgpu adopt`."""
     imported: str = ""
     preview: dict[str, str] = field(default_factory=dict)
-    """Operation by type of resource, for what is not the same."""
+    """The operation by resource type, for changed resources."""
     warnings: list[str] = field(default_factory=list)
-    """What that preview warned of."""
+    """The warnings of the preview."""
     activity: list[str] = field(default_factory=list)
-    """The HPA's ScalingActive, at each change of the HPA during `up`."""
+    """The HPA's ScalingActive at each change of the HPA during `up`."""
     text: str = ""
-    """The stack's file afterwards."""
-    in_the_open: list[str] = field(default_factory=list)
-    """Secrets that can be read, after the import and after `up`."""
+    """The settings file after the adoption."""
+    leaks: list[str] = field(default_factory=list)
+    """Leaked secrets after the preview and after `up`."""
 
 
 def identities(rehearsal: Rehearsal) -> dict[str, str]:
@@ -87,9 +87,9 @@ def identities(rehearsal: Rehearsal) -> dict[str, str]:
         "Service's address": service.status.load_balancer.ingress[0].ip,
         "Service's node port": service.spec.ports[0].node_port,
         "HPA": hpa.metadata.uid,
-        **{f"APIService {one}": registrations.read_api_service(one).metadata.uid for one in REGISTRATIONS},
-        **{f"pod {one.metadata.name}": one.metadata.uid for one in [*pods, *adapter]},
-        **{f"node {one.metadata.name}": one.metadata.uid for one in nodes},
+        **{f"APIService {name}": registrations.read_api_service(name).metadata.uid for name in REGISTRATIONS},
+        **{f"pod {pod.metadata.name}": pod.metadata.uid for pod in [*pods, *adapter]},
+        **{f"node {node.metadata.name}": node.metadata.uid for node in nodes},
     }
 
 
@@ -111,9 +111,9 @@ def get(rehearsal: Rehearsal, path: str) -> Any:
 
 
 def foreign_values(rehearsal: Rehearsal) -> dict[str, str]:
-    """Of the foreign metric, as the real adapter serves it."""
+    """Return the values of the foreign metric by pod, from the real adapter."""
     path = f"{CUSTOM_METRICS_PATH}/namespaces/{NAMESPACE}/pods/*/{FOREIGN_METRIC}"
-    return {one["describedObject"]["name"]: one["value"] for one in get(rehearsal, path)["items"]}
+    return {item["describedObject"]["name"]: item["value"] for item in get(rehearsal, path)["items"]}
 
 
 def active(rehearsal: Rehearsal) -> bool:
@@ -122,24 +122,24 @@ def active(rehearsal: Rehearsal) -> bool:
 
 
 def scaling_active(hpa: client.V2HorizontalPodAutoscaler) -> str:
-    conditions = {one.type: one.status for one in (hpa.status and hpa.status.conditions) or []}
+    conditions = {condition.type: condition.status for condition in (hpa.status and hpa.status.conditions) or []}
     return str(conditions.get("ScalingActive"))
 
 
-def seen(rehearsal: Rehearsal) -> Seen:
-    return Seen(identities(rehearsal), release(rehearsal), foreign_values(rehearsal))
+def snapshot(rehearsal: Rehearsal) -> Snapshot:
+    return Snapshot(identities(rehearsal), release(rehearsal), foreign_values(rehearsal))
 
 
 @contextlib.contextmanager
 def watched(rehearsal: Rehearsal) -> Iterator[list[str]]:
-    """The HPA's ScalingActive at each change."""
+    """Record the HPA's ScalingActive at each change."""
     noted: list[str] = []
     ended = threading.Event()
     read = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler
 
     def follow() -> None:
         last = ""
-        # Each sync of the controller is longer.
+        # The controller syncs less often than this.
         while not ended.wait(0.1):
             hpa = read(HPA, NAMESPACE)
             if hpa.metadata.resource_version != last:
@@ -156,8 +156,8 @@ def watched(rehearsal: Rehearsal) -> Iterator[list[str]]:
 
 
 def shell(rehearsal: Rehearsal, line: str) -> subprocess.CompletedProcess[str]:
-    """A command as a user types it, who says yes."""
-    # What a `make` around the tests hands down is not the user's.
+    """Run a command as a user who answers yes."""
+    # A user's terminal does not have the variables of the `make` that runs the tests.
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     environment = {**own, **engine_variables(rehearsal.layout), "PULUMI_SKIP_CONFIRMATIONS": "true"}
     return subprocess.run(
@@ -173,7 +173,7 @@ def run(rehearsal: Rehearsal, line: str) -> str:
 
 @pytest.fixture(scope="module")
 def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
-    """The guide, followed by hand, with a rule and values of the user's own."""
+    """The resources of the guide, with a rule and values of the user."""
     scaling = {"enable": True, "type": "gpu", "minSize": 1, "maxSize": 10}
     pool_id = guide_by_hand.node_pool(
         rehearsal,
@@ -196,11 +196,11 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
     )
     for manifest in guide_by_hand.manifests():
         if manifest["kind"] == "Service":
-            # An ordinary user can't listen on 80.
+            # An unprivileged user cannot listen on port 80.
             manifest["spec"]["ports"][0]["port"] = 8080
         guide_by_hand.create(rehearsal, manifest)
     wait_until(lambda: active(rehearsal), "the HPA reads its metric", seconds=90)
-    wait_until(lambda: foreign_values(rehearsal), "the user's own metric has a value", seconds=60)
+    wait_until(lambda: foreign_values(rehearsal), "the user's metric has a value", seconds=60)
     yield
     rehearsal.stack.destroy(color="never")
     rehearsal.reset()
@@ -214,15 +214,17 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
-    """Run the commands of docs/adopting.md, which `./ackgpu adopt` prints too."""
-    adoption = Adoption(seen(rehearsal))
-    adoption.told = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
+    """Run the commands of docs/adopting.md, which `./ackgpu adopt` also prints."""
+    adoption = Adoption(snapshot(rehearsal))
+    adoption.report = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
     assert identities(rehearsal) == adoption.before.identities
-    commands = [line.strip() for line in adoption.told.partition("\nNext:\n")[2].splitlines() if line.startswith("  ")]
+    commands = [
+        line.strip() for line in adoption.report.partition("\nNext:\n")[2].splitlines() if line.startswith("  ")
+    ]
     adopt, *then = section("docs/adopting.md", "Find and import")
     assert adopt.line == "./ackgpu adopt --stack dev"
-    assert adopt.keeps(adoption.told)
-    assert [one.line.replace("dev", REHEARSAL) for one in then] == commands
+    assert adopt.keeps(adoption.report)
+    assert [command.line.replace("dev", REHEARSAL) for command in then] == commands
     *imports, take_settings, preview, up = commands
     assert [line.split()[1] for line in imports] == ["import", "import"]
     adoption.imported = "".join(run(rehearsal, line) for line in imports)
@@ -231,11 +233,11 @@ def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
     assert preview == f"pulumi preview --stack {REHEARSAL}"
     with shown.recorded() as printed:
         rehearsal.stack.preview(color="never", on_event=lambda event: _note(adoption, event))
-    adoption.in_the_open = printed.in_the_open(rehearsal.layout)
+    adoption.leaks = printed.leaks(rehearsal.layout)
     assert up == f"pulumi up --stack {REHEARSAL}"
     with watched(rehearsal) as adoption.activity, shown.recorded() as printed:
         rehearsal.up()
-    adoption.in_the_open += printed.in_the_open(rehearsal.layout)
+    adoption.leaks += printed.leaks(rehearsal.layout)
     return adoption
 
 
@@ -248,7 +250,7 @@ def _note(adoption: Adoption, event: EngineEvent) -> None:
         adoption.warnings.append(event.diagnostic_event.message)
 
 
-def test_on_an_empty_account_there_is_nothing_to_adopt_and_nothing_is_written(rehearsal: Rehearsal) -> None:
+def test_adopt_finds_nothing_and_writes_nothing_on_an_empty_account(rehearsal: Rehearsal) -> None:
     other = guide_by_hand.node_pool(rehearsal, nodePoolName="cards", instanceTypes=["ecs.gn6v-c8g1.2xlarge"])
     result = shell(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
     with rehearsal.store.transaction() as cloud:
@@ -264,8 +266,8 @@ def test_on_an_empty_account_there_is_nothing_to_adopt_and_nothing_is_written(re
 
 
 @pytest.mark.usefixtures("adopted")
-def test_each_thing_is_found(adopted: Adoption) -> None:
-    found = [line for line in adopted.told.splitlines() if line.startswith(("found", "missing"))]
+def test_adopt_finds_every_resource(adopted: Adoption) -> None:
+    found = [line for line in adopted.report.splitlines() if line.startswith(("found", "missing"))]
     assert found == [
         "found    node pool gpu (np0123456789abcdef0123456789abcdef)",
         "found    Prometheus instance of the cluster: used, not imported",
@@ -276,35 +278,37 @@ def test_each_thing_is_found(adopted: Adoption) -> None:
     ]
 
 
-def test_the_settings_keep_what_is_live_and_the_users_comments(rehearsal: Rehearsal, adopted: Adoption) -> None:
-    ours = yaml.safe_load(adopted.text)["config"]
-    assert ours["ackgpu:gpuNodePool"]["systemDisk"] == {"category": "cloud_efficiency", "sizeGiB": 200}
-    assert ours["ackgpu:gpuNodePool"]["adopted"] is True
-    assert ours["ackgpu:prometheus"]["managedBy"] == "existing"
-    assert ours["ackgpu:metricsAdapter"]["rules"] == "seed"
-    assert ours["ackgpu:metricsAdapter"]["extraRules"] == [FOREIGN_RULE]
-    assert ours["ackgpu:metricsAdapter"]["values"] == {"AlibabaCloudMetricsAdapter": FOREIGN_VALUES}
-    assert ours["ackgpu:services"][0]["adopted"] is True
+def test_the_settings_keep_live_values_and_the_users_comments(rehearsal: Rehearsal, adopted: Adoption) -> None:
+    settings = yaml.safe_load(adopted.text)["config"]
+    assert settings["ackgpu:gpuNodePool"]["systemDisk"] == {"category": "cloud_efficiency", "sizeGiB": 200}
+    assert settings["ackgpu:gpuNodePool"]["adopted"] is True
+    assert settings["ackgpu:prometheus"]["managedBy"] == "existing"
+    assert settings["ackgpu:metricsAdapter"]["rules"] == "seed"
+    assert settings["ackgpu:metricsAdapter"]["extraRules"] == [FOREIGN_RULE]
+    assert settings["ackgpu:metricsAdapter"]["values"] == {"AlibabaCloudMetricsAdapter": FOREIGN_VALUES}
+    assert settings["ackgpu:services"][0]["adopted"] is True
     # The guide's HPA has no behavior.
-    assert ours["ackgpu:services"][0]["autoscaler"]["scaleDown"] == {"stabilizationWindowSeconds": 300}
+    assert settings["ackgpu:services"][0]["autoscaler"]["scaleDown"] == {"stabilizationWindowSeconds": 300}
     for comment in ("# Same name and values as the vendor's chart", "# 300 on a real cluster"):
         assert comment in adopted.text
 
 
-def test_what_up_would_change_is_told(adopted: Adoption) -> None:
-    told = adopted.told.partition("\nWhat `pulumi up` would change:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.partition(" would ")[0] for line in told] == [
+def test_adopt_lists_the_changes_that_up_would_make(adopted: Adoption) -> None:
+    changes = adopted.report.partition("\nWhat `pulumi up` would change:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.partition(" would ")[0] for line in changes] == [
         f"PodDisruptionBudget {NAMESPACE}/{SERVICE}",
         f"Deployment {NAMESPACE}/{SERVICE}",
         f"HPA {NAMESPACE}/{HPA} has no behavior and",
         f"HPA {NAMESPACE}/{HPA}",
     ]
-    assert "spec.strategy.rollingUpdate.maxSurge (25% -> 0)" in told[1]
-    assert told[3].endswith(" would change spec.metrics[0].pods.target.type (Utilization -> AverageValue).")
+    assert "spec.strategy.rollingUpdate.maxSurge (25% -> 0)" in changes[1]
+    assert changes[3].endswith(" would change spec.metrics[0].pods.target.type (Utilization -> AverageValue).")
     assert adopted.warnings == []
 
 
-def test_the_preview_after_the_import_has_in_place_updates_and_what_is_new(adopted: Adoption) -> None:
+def test_the_preview_after_the_import_updates_in_place_and_creates_only_the_disruption_budget(
+    adopted: Adoption,
+) -> None:
     new = {"kubernetes:policy/v1:PodDisruptionBudget"}
     assert {type_ for type_, op in adopted.preview.items() if op != "update"} == new
     assert {type_ for type_, op in adopted.preview.items() if op == "update"} == {
@@ -316,15 +320,15 @@ def test_the_preview_after_the_import_has_in_place_updates_and_what_is_new(adopt
     }
 
 
-def test_nobody_notices(rehearsal: Rehearsal, adopted: Adoption) -> None:
-    now = seen(rehearsal)
+def test_adoption_does_not_interrupt_users(rehearsal: Rehearsal, adopted: Adoption) -> None:
+    now = snapshot(rehearsal)
     assert now.identities == adopted.before.identities
     assert now.foreign.keys() == adopted.before.foreign.keys()
     assert len(adopted.activity) >= 2
     assert set(adopted.activity) == {"True"}
 
 
-def test_the_release_says_who_has_it_and_nothing_else_of_it_changed(rehearsal: Rehearsal, adopted: Adoption) -> None:
+def test_the_release_names_its_stack_and_is_otherwise_unchanged(rehearsal: Rehearsal, adopted: Adoption) -> None:
     now = release(rehearsal)
     assert (now.version, now.revision, now.status) == (adopted.before.release.version, 2, "deployed")
     assert value_at(now.values, STACK) == f"ackgpu/{REHEARSAL}"
@@ -332,33 +336,35 @@ def test_the_release_says_who_has_it_and_nothing_else_of_it_changed(rehearsal: R
     assert now.manifest == adopted.before.release.manifest
 
 
-def test_the_hpa_has_a_target_that_means_something(rehearsal: Rehearsal, adopted: Adoption) -> None:
+def test_the_hpa_gets_a_meaningful_target(rehearsal: Rehearsal, adopted: Adoption) -> None:
     hpa = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler(HPA, NAMESPACE)
     [metric] = hpa.spec.metrics
     assert (metric.pods.target.type, metric.pods.target.average_value) == ("AverageValue", "20")
 
 
-def test_the_stack_is_at_rest_and_each_check_holds(rehearsal: Rehearsal, adopted: Adoption) -> None:
+def test_a_preview_is_empty_and_every_check_passes(rehearsal: Rehearsal, adopted: Adoption) -> None:
     assert set(rehearsal.stack.preview(color="never").change_summary) == {OpType.SAME}
     failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]
     assert failed == []
-    assert f"pods/{FOREIGN_METRIC}" in {one["name"] for one in get(rehearsal, CUSTOM_METRICS_PATH)["resources"]}
+    assert f"pods/{FOREIGN_METRIC}" in {
+        resource["name"] for resource in get(rehearsal, CUSTOM_METRICS_PATH)["resources"]
+    }
 
 
-def test_no_secret_is_in_the_open(rehearsal: Rehearsal, adopted: Adoption) -> None:
+def test_no_secret_leaks(rehearsal: Rehearsal, adopted: Adoption) -> None:
     secrets = [
         Secret.of_kubeconfig(rehearsal.layout.kubeconfig.read_text()),
         Secret.of_prometheus_address(rehearsal.layout.prometheus_api_url.read_text()),
     ]
-    printed = f"{adopted.told}{adopted.imported}".encode()
-    assert [one.name for one in secrets if one.is_in(printed)] == []
-    assert adopted.in_the_open == []
+    printed = f"{adopted.report}{adopted.imported}".encode()
+    assert [secret.name for secret in secrets if secret.is_in(printed)] == []
+    assert adopted.leaks == []
     for name in ("components.json", "resources.json"):
         path = rehearsal.layout.checkout / "build" / "adopt" / REHEARSAL / name
         assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_second_time_all_is_in_the_stack_already(rehearsal: Rehearsal, adopted: Adoption) -> None:
+def test_a_second_adopt_finds_everything_in_the_stack(rehearsal: Rehearsal, adopted: Adoption) -> None:
     again = run(rehearsal, f"./ackgpu adopt --stack {REHEARSAL}")
     assert "Nothing to adopt: the stack already has every live resource." in again
     assert again.count("in stack ") == 5
@@ -366,7 +372,7 @@ def test_a_second_time_all_is_in_the_stack_already(rehearsal: Rehearsal, adopted
     assert not (rehearsal.layout.checkout / "build" / "adopt" / REHEARSAL).exists()
 
 
-def test_destroy_leaves_all_that_was_adopted_at_work_and_nothing_of_ours(
+def test_destroy_keeps_adopted_resources_running_and_deletes_the_others(
     rehearsal: Rehearsal, adopted: Adoption
 ) -> None:
     outputs = rehearsal.outputs()
@@ -374,9 +380,9 @@ def test_destroy_leaves_all_that_was_adopted_at_work_and_nothing_of_ours(
         rehearsal.stack.destroy(color="never")
     assert set(activity) == {"True"}
     assert [step for step in check_stack(outputs, rehearsal.client) if not step.ok] == []
-    assert seen(rehearsal).identities == adopted.before.identities
+    assert snapshot(rehearsal).identities == adopted.before.identities
     assert foreign_values(rehearsal).keys() == adopted.before.foreign.keys()
     assert (rehearsal.stack.export_stack().deployment or {}).get("resources", []) == []
     budgets = client.PolicyV1Api(rehearsal.api).list_namespaced_pod_disruption_budget(NAMESPACE).items
-    assert [one.metadata.name for one in budgets] == []
-    assert {one.type for one in rehearsal.store.read().resources.values()} == {NODE_POOL, PROMETHEUS}
+    assert [budget.metadata.name for budget in budgets] == []
+    assert {resource.type for resource in rehearsal.store.read().resources.values()} == {NODE_POOL, PROMETHEUS}

@@ -1,4 +1,4 @@
-"""The real pipeline, broken at one link after the other: `up` and the checks say which one it is."""
+"""Break each link of the real pipeline in turn: `up` and the checks name the broken link."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REGISTRATION = "v1beta1.custom.metrics.k8s.io"
 pytestmark = pytest.mark.usefixtures("deployed")
 
 
-def awaited(rehearsal: Rehearsal, phrase: str | None, seconds: float = 60) -> str | None:
-    """What is said of the broken link as soon as it has the phrase, or what is said in the end."""
+def reported_link(rehearsal: Rehearsal, phrase: str | None, seconds: float = 60) -> str | None:
+    """Wait for a broken link whose report has the phrase (None: for no broken link); return the last report."""
     outputs, deadline = rehearsal.outputs(), time.monotonic() + seconds
     while True:
         link = broken_link(outputs, rehearsal.client)
-        said = f"{link.name}: {link.observed}" if link else None
-        if (said is None if phrase is None else said and phrase in said) or time.monotonic() > deadline:
-            return said
+        report = f"{link.name}: {link.observed}" if link else None
+        if (report is None if phrase is None else report and phrase in report) or time.monotonic() > deadline:
+            return report
         time.sleep(0.5)
 
 
@@ -93,8 +93,8 @@ def no_ready_pod(rehearsal: Rehearsal) -> Iterator[None]:
     scheduled_by("default-scheduler")
 
 
-def scraped_otherwise(change: Callable[[dict[str, Any]], None]) -> Callable[[Rehearsal], Any]:
-    """The real Prometheus with another configuration."""
+def with_scrape_config(change: Callable[[dict[str, Any]], None]) -> Callable[[Rehearsal], Any]:
+    """Return a fault: the real Prometheus with another configuration."""
     return lambda rehearsal: configured(rehearsal.layout, change)
 
 
@@ -127,17 +127,17 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
         (no_rule, f"no adapter rule exposes {METRIC}"),
         (no_ready_pod, f"pods of default/{SERVICE}: 0 of 1 Ready"),
         (
-            scraped_otherwise(exporter_gone),
+            with_scrape_config(exporter_gone),
             "no exporter: Prometheus has no series DCGM_*",
         ),
         (
-            scraped_otherwise(
+            with_scrape_config(
                 relabelled({"source_labels": ["__name__"], "regex": "DCGM_CUSTOM_.*", "action": "drop"}),
             ),
             f"no series: the exporter has no {METRIC}",
         ),
         (
-            scraped_otherwise(
+            with_scrape_config(
                 relabelled(
                     {"source_labels": ["PodName"], "target_label": "pod"},
                     {"source_labels": ["NamespaceName"], "target_label": "namespace"},
@@ -159,21 +159,21 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
         "other-labels",
     ],
 )
-def test_the_broken_link_is_named_and_mended(rehearsal: Rehearsal, fault: Any, sentence: str) -> None:
+def test_the_broken_link_is_named_until_it_is_fixed(rehearsal: Rehearsal, fault: Any, sentence: str) -> None:
     with fault(rehearsal):
-        assert sentence in (awaited(rehearsal, sentence) or "")
-    assert awaited(rehearsal, None) is None
+        assert sentence in (reported_link(rehearsal, sentence) or "")
+    assert reported_link(rehearsal, None) is None
 
 
-def test_up_fails_with_the_broken_link_though_nothing_changed(rehearsal: Rehearsal) -> None:
+def test_up_without_changes_fails_and_names_the_broken_link(rehearsal: Rehearsal) -> None:
     rehearsal.edit(waitForMetrics="1s")
     with adapter_down(rehearsal):
-        assert "the adapter is down" in (awaited(rehearsal, "the adapter is down") or "")
+        assert "the adapter is down" in (reported_link(rehearsal, "the adapter is down") or "")
         with pytest.raises(automation.CommandError) as failure:
             rehearsal.up()
         rehearsal.edit(waitForMetrics="0s")
         changes = rehearsal.up().summary.resource_changes
     assert "after 1 s the metrics cannot be read. custom metrics API: the adapter is down" in str(failure.value)
     assert "Traceback" not in str(failure.value)
-    assert set(changes or {}) == {automation.OpType.SAME}, "an incident's change goes through"
-    assert awaited(rehearsal, None) is None
+    assert set(changes or {}) == {automation.OpType.SAME}, "with waitForMetrics 0s an up succeeds during an incident"
+    assert reported_link(rehearsal, None) is None

@@ -1,4 +1,4 @@
-"""A service takes another metric: its HPA reads without a gap, and the rule that nobody reads any more goes later."""
+"""A service changes its metric: its HPA reads without a gap, and a later `up` removes the unused rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def exposed(rehearsal: Rehearsal) -> set[str | None]:
     return {exposed_name(rule) for rule in rules}
 
 
-def reader(name: str) -> dict[str, Any]:
+def hpa_on_old_metric(name: str) -> dict[str, Any]:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "of-another-team"}
     pods = {"metric": {"name": BEFORE}, "target": {"type": "AverageValue", "averageValue": "20"}}
     return {
@@ -49,11 +49,11 @@ def live(rehearsal: Rehearsal) -> Iterator[None]:
     rehearsal.reset()
 
 
-def test_a_rule_stays_while_an_hpa_reads_it_and_goes_with_the_next_up(rehearsal: Rehearsal) -> None:
+def test_a_rule_stays_while_an_hpa_reads_it_and_the_next_up_removes_it(rehearsal: Rehearsal) -> None:
     [service] = rehearsal.outputs().services
     assert [metric.name for metric in service.metrics] == [BEFORE]
     autoscaling = client.AutoscalingV2Api(rehearsal.api)
-    autoscaling.create_namespaced_horizontal_pod_autoscaler("default", reader("of-another-team"))
+    autoscaling.create_namespaced_horizontal_pod_autoscaler("default", hpa_on_old_metric("of-another-team"))
 
     aggregate(rehearsal)
     keeps = f"The adapter keeps its rule for {BEFORE}, which the settings no longer have: an HPA still reads it"

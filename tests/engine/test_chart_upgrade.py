@@ -1,4 +1,4 @@
-"""The adapter's chart changes: it is uninstalled and then installed, and each way of failing is mended by `up`."""
+"""A change of the adapter's chart replaces the release, and the next `up` recovers from each failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("deployed")
 
 
 def chart(rehearsal: Rehearsal, version: str, **replaced: str) -> str:
-    """A copy of the rehearsal's chart under another version, with other texts in its template; its path."""
+    """Copy the rehearsal's chart with another version and replaced texts in its template; return the path."""
     folder = rehearsal.layout.checkout / f"chart {version}"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(rehearsal.layout.checkout / "rehearsal" / "chart", folder)
@@ -44,18 +44,18 @@ def chart(rehearsal: Rehearsal, version: str, **replaced: str) -> str:
     return f"./{folder.name}"
 
 
-def use(rehearsal: Rehearsal, path: str) -> None:
+def use_chart(rehearsal: Rehearsal, path: str) -> None:
     rehearsal.edit(metricsAdapter={**rehearsal.setting("metricsAdapter"), "chart": path})
 
 
-def live(rehearsal: Rehearsal) -> HelmRelease | None:
+def live_release(rehearsal: Rehearsal) -> HelmRelease | None:
     core = client.CoreV1Api(rehearsal.api)
     secrets = core.list_namespaced_secret(SYSTEM, label_selector=secret_selector(NAME))
     return latest(rehearsal.api.sanitize_for_serialization(secrets)["items"])
 
 
-def replaced(rehearsal: Rehearsal) -> tuple[automation.UpResult, list[tuple[OpType, str]]]:
-    """Bring the stack up; each step that is no `same`, with the name of its resource."""
+def up_with_steps(rehearsal: Rehearsal) -> tuple[automation.UpResult, list[tuple[OpType, str]]]:
+    """Run `up`; return its result and each step that changes a resource, with the resource's name."""
     steps: list[tuple[OpType, str]] = []
 
     def note(event: automation.EngineEvent) -> None:
@@ -71,7 +71,7 @@ def upgraded(rehearsal: Rehearsal) -> str:
     return chart(rehearsal, "1.4.0")
 
 
-def test_an_upgrade_under_load_is_told_replaces_the_release_alone_and_takes_no_replica_away(
+def test_an_upgrade_under_load_is_announced_replaces_only_the_release_and_keeps_all_replicas(
     rehearsal: Rehearsal, upgraded: str
 ) -> None:
     [service] = rehearsal.outputs().services
@@ -81,52 +81,52 @@ def test_an_upgrade_under_load_is_told_replaces_the_release_alone_and_takes_no_r
         Command(hey, cwd=rehearsal.layout.checkout),
         Watching(rehearsal.api, service) as seen,
     ):
-        wait_until(lambda: seen.replicas[-1:] == [2], "the load brings a second replica", seconds=60)
-        use(rehearsal, upgraded)
+        wait_until(lambda: seen.replicas[-1:] == [2], "the load adds a second replica", seconds=60)
+        use_chart(rehearsal, upgraded)
         previewed = rehearsal.stack.preview(color="never")
-        first = len(seen.replicas)
-        result, steps = replaced(rehearsal)
-        # The first is the state in which the change begins.
-        meanwhile = seen.replicas[first - 1 :]
+        start = len(seen.replicas)
+        result, steps = up_with_steps(rehearsal)
+        # Include the state at the start of the change.
+        meanwhile = seen.replicas[start - 1 :]
         active = list(seen.scaling_active)
-    for said in (previewed.stdout, result.stdout):
+    for output in (previewed.stdout, result.stdout):
         assert re.search(
-            r"chart changes from 1\.3\.2 to 1\.4\.0\. .*uninstalls the release and installs it again", said
+            r"chart changes from 1\.3\.2 to 1\.4\.0\. .*uninstalls the release and installs it again", output
         )
-        assert "replicas stay as they are" in said
+        assert "replicas stay as they are" in output
     assert {name for _, name in steps} == {"adapter-release"}
     assert [op for op, _ in steps] == [OpType.DELETE_REPLACED, OpType.REPLACE, OpType.CREATE_REPLACEMENT]
     assert set(meanwhile) == {2}
-    # Whether the controller looked while the adapter was away is left to its own clock.
+    # Whether the controller syncs while the adapter is missing depends on timing.
     assert active[-1] == "True"
-    release = live(rehearsal)
+    release = live_release(rehearsal)
     assert release and (release.version, release.status, release.revision) == ("1.4.0", "deployed", 1)
     assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
-    # Another spelling of the path.
-    use(rehearsal, str(rehearsal.layout.checkout / upgraded))
+    # The same chart with another spelling of the path.
+    use_chart(rehearsal, str(rehearsal.layout.checkout / upgraded))
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME, OpType.UPDATE}
 
 
-def test_a_chart_that_fails_is_mended_by_another_up(rehearsal: Rehearsal) -> None:
+def test_up_recovers_from_a_failing_chart(rehearsal: Rehearsal) -> None:
     broken = chart(rehearsal, "1.5.0", **{"{{- $adapter :=": '{{ fail "a fault of the chart" }}{{- $adapter :='})
-    use(rehearsal, broken)
+    use_chart(rehearsal, broken)
     with pytest.raises(automation.CommandError, match="a fault of the chart") as failure:
         rehearsal.up()
     assert "restore the previous metricsAdapter settings, then run `pulumi up` again" in str(failure.value)
-    assert live(rehearsal) is None
-    assert chart(rehearsal, "1.5.0") == broken, "mended"
+    assert live_release(rehearsal) is None
+    assert chart(rehearsal, "1.5.0") == broken, "the fixed chart has the same path"
     rehearsal.up()
-    release = live(rehearsal)
+    release = live_release(rehearsal)
     assert release and (release.version, release.status) == ("1.5.0", "deployed")
 
 
 def never_ready(rehearsal: Rehearsal, version: str) -> str:
-    # The adapter finds no configuration under that key.
+    # The adapter does not find its configuration under this key.
     return chart(rehearsal, version, **{"  config.yaml: |": "  other.yaml: |"})
 
 
-def kill_in_the_middle(rehearsal: Rehearsal, status: str, *, provider_too: bool) -> None:
-    """Run `up` and kill it when the release has the status."""
+def kill_up_during(rehearsal: Rehearsal, status: str, *, provider_too: bool) -> None:
+    """Run `up` and kill it as soon as the release has the status."""
     options = engine_options(rehearsal.layout)
     pulumi = options.pulumi_command
     assert pulumi
@@ -134,17 +134,17 @@ def kill_in_the_middle(rehearsal: Rehearsal, status: str, *, provider_too: bool)
     environment = {**(options.env_vars or {}), **rehearsal.stack.workspace.env_vars}
     with Command(arguments, cwd=rehearsal.layout.checkout, env=environment) as up:
 
-        def there() -> bool:
-            release = live(rehearsal)
+        def has_status() -> bool:
+            release = live_release(rehearsal)
             return release is not None and release.status == status
 
         process = psutil.Process(up.process.pid)
         try:
-            wait_until(there, f"the release is {status}", seconds=60)
-            # The provider has a process group of its own, and goes on.
+            wait_until(has_status, f"the release is {status}", seconds=60)
+            # The provider continues: it has its own process group.
             killed = [process, *(process.children(recursive=True) if provider_too else [])]
             for running in killed:
-                # Children may end by themselves once their parent is killed.
+                # Children may exit when their parent is killed.
                 with contextlib.suppress(psutil.NoSuchProcess):
                     running.kill()
             psutil.wait_procs(killed)
@@ -158,9 +158,9 @@ def kill_in_the_middle(rehearsal: Rehearsal, status: str, *, provider_too: bool)
 
 
 def five_minutes_later(rehearsal: Rehearsal) -> None:
-    """Let the newest record of Helm look as it does when whoever wrote it has given up."""
+    """Make Helm's newest record so old that its operation counts as abandoned."""
     core = client.CoreV1Api(rehearsal.api)
-    release = live(rehearsal)
+    release = live_release(rehearsal)
     assert release
     name = f"sh.helm.release.v1.{NAME}.v{release.revision}"
     packed = base64.b64decode(core.read_namespaced_secret(name, SYSTEM).data["release"])
@@ -170,38 +170,36 @@ def five_minutes_later(rehearsal: Rehearsal) -> None:
     core.patch_namespaced_secret(name, SYSTEM, {"data": {"release": base64.b64encode(packed).decode()}})
 
 
-def test_an_up_that_was_killed_in_the_installation_is_taken_back_by_another(
-    rehearsal: Rehearsal, upgraded: str
-) -> None:
-    use(rehearsal, never_ready(rehearsal, "1.6.0"))
-    kill_in_the_middle(rehearsal, "pending-install", provider_too=True)
+def test_up_cleans_up_after_an_up_that_was_killed_during_the_installation(rehearsal: Rehearsal, upgraded: str) -> None:
+    use_chart(rehearsal, never_ready(rehearsal, "1.6.0"))
+    kill_up_during(rehearsal, "pending-install", provider_too=True)
     five_minutes_later(rehearsal)
-    use(rehearsal, upgraded)
-    said = rehearsal.up().stdout
-    assert "The adapter's release has been pending-install since" in said
-    release = live(rehearsal)
+    use_chart(rehearsal, upgraded)
+    output = rehearsal.up().stdout
+    assert "The adapter's release has been pending-install since" in output
+    release = live_release(rehearsal)
     assert release and (release.version, release.status) == ("1.4.0", "deployed")
 
 
-def test_an_up_that_was_killed_alone_is_repeated_once_its_provider_has_ended_the_installation(
+def test_up_succeeds_after_the_provider_of_a_killed_up_has_finished_the_installation(
     rehearsal: Rehearsal,
 ) -> None:
-    use(rehearsal, chart(rehearsal, "1.7.0"))
-    kill_in_the_middle(rehearsal, "pending-install", provider_too=False)
+    use_chart(rehearsal, chart(rehearsal, "1.7.0"))
+    kill_up_during(rehearsal, "pending-install", provider_too=False)
     rehearsal.up()
-    release = live(rehearsal)
+    release = live_release(rehearsal)
     assert release and (release.version, release.status) == ("1.7.0", "deployed")
 
 
-def test_an_update_that_was_killed_is_repeated(rehearsal: Rehearsal) -> None:
+def test_up_repeats_a_killed_update(rehearsal: Rehearsal) -> None:
     unready = never_ready(rehearsal, "1.7.0")
-    # What is in a chart is seen with its next change only.
+    # A change inside the chart takes effect only with a change of the release.
     adapter = rehearsal.setting("metricsAdapter")
     rehearsal.edit(metricsAdapter={**adapter, "chart": unready, "relistInterval": "6s"})
-    kill_in_the_middle(rehearsal, "pending-upgrade", provider_too=True)
+    kill_up_during(rehearsal, "pending-upgrade", provider_too=True)
     five_minutes_later(rehearsal)
     chart(rehearsal, "1.7.0")
     rehearsal.up()
-    release = live(rehearsal)
+    release = live_release(rehearsal)
     assert release and release.status == "deployed"
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}

@@ -1,4 +1,4 @@
-"""A cluster from nothing in an empty account: made, protected, reached with a fresh credential, taken away in order."""
+"""Create a cluster in an empty account, protect it, renew its credential, and delete it in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.rehearsed_account import add_network
 
 ZONES = ["cn-hangzhou-h", "cn-hangzhou-i", "cn-hangzhou-j"]
 FROM_NOTHING = {"zones": ZONES, "systemPool": {"size": 1}}
-THEIRS = {
+EXISTING_VSWITCHES = {
     "vsw-nodes": ("cn-hangzhou-h", "10.0.0.0/20"),
     "vsw-pods": ("cn-hangzhou-h", "10.0.64.0/18"),
 }
@@ -58,7 +58,7 @@ def account(tools: Path) -> Iterator[Rehearsal]:
 
 @pytest.fixture(scope="module")
 def created(account: Rehearsal) -> Rehearsal:
-    """A cluster of the stack's own in it; the last test takes it away."""
+    """The account with a cluster of the stack. The last test deletes the cluster."""
     edit(account.layout, create=FROM_NOTHING)
     account.up()
     return account
@@ -69,24 +69,24 @@ def cloud(account: Rehearsal) -> Cloud:
 
 
 def resources(account: Rehearsal) -> list[dict[str, Any]]:
-    """What the state has, with its secrets."""
+    """Return the resources in the state, with secrets in plain text."""
     found: list[dict[str, Any]] = (account.stack.export_stack().deployment or {}).get("resources", [])
     return found
 
 
-def identities(state: list[dict[str, Any]]) -> dict[str, str | None]:
-    """Id of each resource, but of the engine's own provider, by which a program reads the outputs of a stack."""
-    return {one["urn"]: one.get("id") for one in state if one["type"] != "pulumi:providers:pulumi"}
+def ids(state: list[dict[str, Any]]) -> dict[str, str | None]:
+    """Return the ID of each resource, except the engine's provider for stack references."""
+    return {resource["urn"]: resource.get("id") for resource in state if resource["type"] != "pulumi:providers:pulumi"}
 
 
 def kubeconfig_in(state: list[dict[str, Any]]) -> str:
-    [provider] = [one for one in state if one["type"] == PROVIDER]
+    [provider] = [resource for resource in state if resource["type"] == PROVIDER]
     content: str = json.loads(provider["inputs"]["kubeconfig"]["plaintext"])
     return content
 
 
 def works(content: str) -> bool:
-    """Whether the API server takes the credential of a kubeconfig."""
+    """Whether the API server accepts the credential of a kubeconfig."""
     try:
         client.CoreV1Api(config.new_client_from_config_dict(yaml.safe_load(content))).list_node(limit=1)
     except client.ApiException as error:
@@ -96,7 +96,7 @@ def works(content: str) -> bool:
 
 
 def revoke(account: Rehearsal, content: str) -> Secret:
-    """Let a credential that works be one that the API server refuses; returns its key."""
+    """Make the API server refuse a working credential; return its key."""
     assert works(content)
     renew_kubeconfig(account.layout)
     wait_until(lambda: not works(content), "the old credential is refused")
@@ -104,13 +104,13 @@ def revoke(account: Rehearsal, content: str) -> Secret:
 
 
 def with_a_new_credential(account: Rehearsal) -> automation.Stack:
-    """The stack as `./ackgpu refresh` and `./ackgpu destroy` work on it."""
+    """Return the stack as `./ackgpu refresh` and `./ackgpu destroy` use it."""
     folder = account.layout.checkout / "commands" / "access"
     return automation.select_stack(STACK, work_dir=str(folder), opts=engine_options(account.layout))
 
 
 def command(stack: automation.Stack, *arguments: str) -> str:
-    """A command of the engine as people type it, with the preview that the Automation API leaves out."""
+    """Run an engine command as a user does, with the preview that the Automation API skips."""
     workspace = stack.workspace
     result = workspace.pulumi_command.run(
         [*arguments, "--yes", "--stack", STACK, "--color", "never"], workspace.work_dir, workspace.env_vars
@@ -118,71 +118,69 @@ def command(stack: automation.Stack, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def refused(stack: automation.Stack, *arguments: str) -> str:
+def refusal_of(stack: automation.Stack, *arguments: str) -> str:
     with pytest.raises(automation.CommandError) as refusal:
         command(stack, *arguments)
     return str(refusal.value)
 
 
-def test_a_network_whose_addresses_overlap_is_refused_and_nothing_is_made(account: Rehearsal) -> None:
-    add_network(account.store, "10.0.0.0/16", THEIRS)
+def test_overlapping_address_ranges_are_refused_and_nothing_is_created(account: Rehearsal) -> None:
+    add_network(account.store, "10.0.0.0/16", EXISTING_VSWITCHES)
     before = cloud(account)
     edit(account.layout, create={**EXISTING, "serviceCidr": "10.0.240.0/20"})
     with pytest.raises(automation.CommandError) as refusal:
         account.stack.preview()
-    said = str(refusal.value)
-    assert "cluster.create.serviceCidr is 10.0.240.0/20, which overlaps with 10.0.0.0/16 of VPC vpc-" in said
-    assert "Traceback" not in said
+    error = str(refusal.value)
+    assert "cluster.create.serviceCidr is 10.0.240.0/20, which overlaps with 10.0.0.0/16 of VPC vpc-" in error
+    assert "Traceback" not in error
     assert cloud(account) == before
 
 
 def steps(events: list[automation.EngineEvent]) -> list[tuple[OpType, str]]:
-    """What was done to resources of which types, in that order."""
-    ended = [event.res_outputs_event.metadata for event in events if event.res_outputs_event]
-    return [(OpType(one.op), one.type) for one in ended]
+    """Return each finished operation and its resource type, in order."""
+    finished = [event.res_outputs_event.metadata for event in events if event.res_outputs_event]
+    return [(OpType(step.op), step.type) for step in finished]
 
 
-def test_a_cluster_from_nothing_serves_and_a_second_preview_is_empty(created: Rehearsal, shown: Shown) -> None:
+def test_a_new_cluster_works_and_a_second_preview_is_empty(created: Rehearsal, shown: Shown) -> None:
     cluster = cloud(created).cluster
     assert cluster and cluster.deletion_protection
     assert created.outputs().cluster_id == cluster.cluster_id
     assert [step for step in check_stack(created.outputs(), created.client) if not step.ok] == []
     assert set(created.stack.preview().change_summary) == {OpType.SAME}
 
-    made = [one.type for one in cloud(created).resources.values() if one.outputs]
-    assert (made.count(NETWORK), made.count(SWITCH), made.count(NODE_POOL)) == (1, 6, 2)
+    types = [resource.type for resource in cloud(created).resources.values() if resource.outputs]
+    assert (types.count(NETWORK), types.count(SWITCH), types.count(NODE_POOL)) == (1, 6, 2)
     state = resources(created)
-    assert [one["type"] for one in state if one.get("protect")].count(CLUSTER) == 1
+    assert [resource["type"] for resource in state if resource.get("protect")].count(CLUSTER) == 1
     key = Secret.of_kubeconfig(kubeconfig_in(state))
-    assert key.is_in(json.dumps(state).encode()), "the search finds what is there"
-    assert shown.in_the_open(created.layout, [key]) == []
+    assert key.is_in(json.dumps(state).encode()), "the search finds a known secret"
+    assert shown.leaks(created.layout, [key]) == []
 
 
 def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(created: Rehearsal) -> None:
     before = cloud(created), cluster_leftovers(created.layout)
     for stack, arguments in ((created.stack, ()), (with_a_new_credential(created), ("--run-program",))):
-        assert "because it is protected" in refused(stack, "destroy", *arguments)
+        assert "because it is protected" in refusal_of(stack, "destroy", *arguments)
         assert (cloud(created), cluster_leftovers(created.layout)) == before
 
 
-def test_a_revoked_credential_is_replaced_in_place_by_a_refresh_that_runs_the_program(
+def test_a_refresh_that_runs_the_program_replaces_a_revoked_credential_in_place(
     created: Rehearsal, shown: Shown
 ) -> None:
     before = resources(created)
     old = revoke(created, kubeconfig_in(before))
-    said = refused(created.stack, "refresh")
-    assert "the server has asked for the client to provide credentials" in said
+    error = refusal_of(created.stack, "refresh")
+    assert "the server has asked for the client to provide credentials" in error
 
     command(with_a_new_credential(created), "refresh", "--run-program")
     after = resources(created)
     assert works(kubeconfig_in(after))
-    assert identities(after) == identities(before)
-    assert shown.in_the_open(created.layout, [old]) == []
+    assert ids(after) == ids(before)
+    assert shown.leaks(created.layout, [old]) == []
 
 
-def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
-    created: Rehearsal, shown: Shown
-) -> None:
+def test_another_endpoint_and_a_temporary_credential_update_only_the_provider(created: Rehearsal, shown: Shown) -> None:
     edit(created.layout, create=FROM_NOTHING, apiEndpoint="intranet", temporaryCredential="60m")
     events: list[automation.EngineEvent] = []
     changes = created.stack.up(color="never", on_event=events.append).summary.resource_changes or {}
@@ -192,15 +190,17 @@ def test_another_endpoint_and_a_credential_for_an_hour_change_the_way_in_alone(
     server = created.outputs().api_server
     assert server == f"https://{created.layout.intranet_address}:6443"
     expired = temporary_kubeconfig(created.layout, datetime.now(UTC) + timedelta(seconds=1))
-    wait_until(lambda: not works(expired), "a credential is refused once its time is over")
+    wait_until(lambda: not works(expired), "the API server refuses an expired credential")
     content = kubeconfig_in(resources(created))
     assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == server
     assert works(content)
-    assert shown.in_the_open(created.layout, [Secret.of_kubeconfig(content)]) == []
+    assert shown.leaks(created.layout, [Secret.of_kubeconfig(content)]) == []
 
 
-def test_unprotected_and_with_a_revoked_credential_all_goes_in_order(created: Rehearsal, shown: Shown) -> None:
-    theirs = {"cloud resource vsw-nodes", "cloud resource vsw-pods"}
+def test_destroy_deletes_an_unprotected_cluster_in_order_with_a_revoked_credential(
+    created: Rehearsal, shown: Shown
+) -> None:
+    existing = {"cloud resource vsw-nodes", "cloud resource vsw-pods"}
     unprotect, up, destroy = section("docs/getting-started.md", "Delete a new cluster")
     edit(created.layout, create=FROM_NOTHING)
     workspace = created.stack.workspace
@@ -217,15 +217,15 @@ def test_unprotected_and_with_a_revoked_credential_all_goes_in_order(created: Re
     order = [type_ for op, type_ in steps(events) if op == OpType.DELETE]
 
     def at(type_: str) -> tuple[int, int]:
-        places = [index for index, one in enumerate(order) if one == type_]
+        places = [index for index, deleted in enumerate(order) if deleted == type_]
         return places[0], places[-1]
 
-    in_it = [index for index, type_ in enumerate(order) if type_.startswith("kubernetes:")]
-    assert max(in_it) < at(NODE_POOL)[1] < at(CLUSTER)[0]
+    in_cluster = [index for index, type_ in enumerate(order) if type_.startswith("kubernetes:")]
+    assert max(in_cluster) < at(NODE_POOL)[1] < at(CLUSTER)[0]
     assert at(CLUSTER)[1] < at(SWITCH)[0]
     assert at(SWITCH)[1] < at(NETWORK)[0]
     assert cloud(created).cluster is None
     left = set(cluster_leftovers(created.layout))
-    assert theirs <= left
-    assert len(left) == 3, "those and their VPC"
-    assert shown.in_the_open(created.layout, [old]) == []
+    assert existing <= left
+    assert len(left) == 3, "the vSwitches and their VPC"
+    assert shown.leaks(created.layout, [old]) == []

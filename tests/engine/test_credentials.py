@@ -1,4 +1,4 @@
-"""Credentials on the live stack: of the adapter at Prometheus, and of the program at the cluster."""
+"""Credentials of the adapter for Prometheus and of the program for the cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIGHT, WRONG = "right-access-key-secret-1e9d", "wrong-access-key-secret-7c42"
 
 @pytest.fixture(scope="module", autouse=True)
 def with_access_key(rehearsal: Rehearsal) -> Iterator[None]:
-    """An instance of V2, and a stack that was not brought up yet."""
+    """A V2 instance and a stack that is not deployed yet."""
     require_access_key(rehearsal.store, ACCESS_KEY_ID, RIGHT)
     rehearsal.edit(waitForMetrics="20s")
     yield
@@ -36,53 +36,53 @@ def authenticate(rehearsal: Rehearsal, secret: str) -> None:
 
 
 def exported(rehearsal: Rehearsal, *arguments: str) -> bytes:
-    """`pulumi stack export`, as people run it."""
+    """Run `pulumi stack export` as a user does and return its output."""
     workspace = rehearsal.stack.workspace
     command = ["stack", "export", "--stack", rehearsal.stack.name, *arguments]
     return workspace.pulumi_command.run(command, workspace.work_dir, workspace.env_vars).stdout.encode()
 
 
 @pytest.mark.case("F5")
-def test_a_wrong_access_key_fails_up_in_words_and_the_right_one_lets_the_hpa_read(rehearsal: Rehearsal) -> None:
+def test_up_reports_a_wrong_access_key_and_works_with_the_right_key(rehearsal: Rehearsal) -> None:
     authenticate(rehearsal, WRONG)
     with pytest.raises(automation.CommandError) as failure:
         rehearsal.up()
-    said = str(failure.value)
-    assert "Prometheus refuses the adapter's credentials (401): prometheus.auth needs the AccessKey" in said
-    assert "Traceback" not in said
+    output = str(failure.value)
+    assert "Prometheus refuses the adapter's credentials (401): prometheus.auth needs the AccessKey" in output
+    assert "Traceback" not in output
 
     authenticate(rehearsal, RIGHT)
     result = rehearsal.up()
-    said += result.stdout + result.stderr
+    output += result.stdout + result.stderr
     assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
     header = Secret("header", (f"{ACCESS_KEY_ID}:{RIGHT}".encode(),))
     secrets = [header, *(Secret(secret, (secret.encode(),)) for secret in (RIGHT, WRONG))]
     for secret_ in secrets[:2]:
-        assert secret_.is_in(exported(rehearsal, "--show-secrets")), "the search finds what is there"
+        assert secret_.is_in(exported(rehearsal, "--show-secrets")), "the search finds a known secret"
     shown = (
-        said.encode()
+        output.encode()
         + exported(rehearsal)
         + str(rehearsal.stack.outputs()).encode()
         + rehearsal.stack_file.read_bytes()
     )
     assert [secret_.name for secret_ in secrets if secret_.is_in(shown)] == []
     places = {path.relative_to(rehearsal.layout.output) for path, _ in in_files(rehearsal.layout.output, secrets)}
-    # The release's values and its pod's arguments are in the cluster.
+    # The cluster stores the release's values and the pod's arguments.
     assert {place.parts[:3] for place in places} == {("cloud", "control-plane", "etcd")}
 
 
 @pytest.mark.case("G9")
-def test_a_kubeconfig_with_another_client_certificate_replaces_nothing(rehearsal: Rehearsal) -> None:
+def test_another_client_certificate_in_the_kubeconfig_replaces_nothing(rehearsal: Rehearsal) -> None:
     kubeconfig = rehearsal.layout.kubeconfig
     before = kubeconfig.read_text()
     try:
-        # Of the same server and authority.
+        # A kubeconfig for the same server and CA.
         shutil.copyfile(rehearsal.layout.cloud / "control-plane" / "kwok.kubeconfig", kubeconfig)
         assert kubeconfig.read_text() != before
         changes = rehearsal.stack.preview().change_summary
     finally:
         kubeconfig.write_text(before)
     assert set(changes) == {OpType.SAME, OpType.UPDATE}
-    assert changes[OpType.UPDATE] == 1, "the provider alone"
+    assert changes[OpType.UPDATE] == 1, "only the provider"

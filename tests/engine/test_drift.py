@@ -1,4 +1,4 @@
-"""Changes behind the program's back: a refresh or `verify` finds each, `up` puts it right, and `destroy` works."""
+"""Drift: a refresh or `verify` finds each change, `up` reverts it, and `destroy` works."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NAME, SYSTEM, METRIC = "ack-alibaba-cloud-metrics-adapter", "kube-system", "DCGM
 pytestmark = pytest.mark.usefixtures("deployed")
 
 
-def made(rehearsal: Rehearsal, command: str) -> str:
-    """What a command prints, in the environment of a user of the rehearsal cloud."""
+def run_command(rehearsal: Rehearsal, command: str) -> str:
+    """Run `./ackgpu` as a user of the rehearsal cloud and return its output."""
     line = f". build/rehearsal/cloud/env.sh && ./ackgpu {command} --stack {rehearsal.stack.name} --yes"
     result = subprocess.run(
         ["bash", "-c", line], cwd=rehearsal.layout.checkout, capture_output=True, text=True, timeout=200, check=False
@@ -35,7 +35,7 @@ def made(rehearsal: Rehearsal, command: str) -> str:
     return result.stdout
 
 
-def failed(rehearsal: Rehearsal) -> list[str]:
+def failed_steps(rehearsal: Rehearsal) -> list[str]:
     return [
         f"{step.name}: {step.observed}" for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok
     ]
@@ -43,7 +43,7 @@ def failed(rehearsal: Rehearsal) -> list[str]:
 
 def widen_the_pool(rehearsal: Rehearsal) -> None:
     with rehearsal.store.transaction() as cloud:
-        [pool] = [one for one in cloud.resources.values() if one.type == NODE_POOL]
+        [pool] = [resource for resource in cloud.resources.values() if resource.type == NODE_POOL]
         pool.inputs["scalingConfig"]["maxSize"] = 3
 
 
@@ -54,7 +54,7 @@ def widen_the_hpa(rehearsal: Rehearsal) -> None:
 
 
 def upgrade_by_hand(rehearsal: Rehearsal) -> None:
-    """A further revision of the release with another value, as `helm upgrade` records it."""
+    """Add a revision of the release with another value, as `helm upgrade` does."""
     core = client.CoreV1Api(rehearsal.api)
     first = f"sh.helm.release.v1.{NAME}.v1"
     secret = rehearsal.api.sanitize_for_serialization(core.read_namespaced_secret(first, SYSTEM))
@@ -78,38 +78,38 @@ def upgrade_by_hand(rehearsal: Rehearsal) -> None:
 
 
 def edit_the_rules(rehearsal: Rehearsal) -> None:
-    """One is changed, one goes, one comes."""
+    """Change, delete and add a rule."""
     core, name = client.CoreV1Api(rehearsal.api), f"{NAME}-config"
     text = core.read_namespaced_config_map(name, SYSTEM).data["config.yaml"]
-    changed, gone, *others = yaml.safe_load(text)["rules"]
+    changed, deleted, *others = yaml.safe_load(text)["rules"]
     changed = {**changed, "metricsQuery": changed["metricsQuery"].replace("avg", "max")}
-    foreign = {**gone, "name": {"as": "foreign"}}
+    foreign = {**deleted, "name": {"as": "foreign"}}
     rules = yaml.safe_dump({"rules": [changed, *others, foreign]})
     core.patch_namespaced_config_map(name, SYSTEM, {"data": {"config.yaml": rules}})
 
 
-def test_a_rule_that_was_edited_is_named_and_what_is_said_puts_it_back(rehearsal: Rehearsal) -> None:
+def test_verify_names_edited_rules_and_its_command_restores_them(rehearsal: Rehearsal) -> None:
     edit_the_rules(rehearsal)
-    [said] = [one for one in failed(rehearsal) if one.startswith("adapter rules")]
+    [failure] = [step for step in failed_steps(rehearsal) if step.startswith("adapter rules")]
     assert (
         f"the rule for {METRIC} is missing; the rule for DCGM_FI_DEV_GPU_UTIL has changed; "
-        "the rule for foreign is not from this stack" in said
+        "the rule for foreign is not from this stack" in failure
     )
-    assert said.endswith(": `pulumi up --replace '**::adapter-release'` restores them")
+    assert failure.endswith(": `pulumi up --replace '**::adapter-release'` restores them")
     rehearsal.stack.up(color="never", replace=["**::adapter-release"])
-    assert failed(rehearsal) == []
+    assert failed_steps(rehearsal) == []
 
 
-def test_a_refresh_finds_what_was_changed_and_up_puts_it_right(rehearsal: Rehearsal) -> None:
+def test_a_refresh_finds_drift_and_up_reverts_it(rehearsal: Rehearsal) -> None:
     for change in (widen_the_pool, widen_the_hpa, upgrade_by_hand):
         change(rehearsal)
-    said = made(rehearsal, "refresh")
+    output = run_command(rehearsal, "refresh")
     for resource, changed in (
         ("gpu-nodes", "scalingConfig"),
         ("bert-intent-detection-hpa", "spec"),
         ("adapter-release", "values"),
     ):
-        [line] = [one for one in said.splitlines() if f" {resource} updated" in one]
+        [line] = [line for line in output.splitlines() if f" {resource} updated" in line]
         assert changed in line
     result = rehearsal.up()
     assert (result.summary.resource_changes or {})[OpType.UPDATE] == 3
@@ -123,20 +123,20 @@ def test_a_refresh_finds_what_was_changed_and_up_puts_it_right(rehearsal: Rehear
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
 
-def test_a_release_that_was_uninstalled_is_missed_and_installed_anew(rehearsal: Rehearsal) -> None:
+def test_a_refresh_misses_an_uninstalled_release_and_up_installs_it(rehearsal: Rehearsal) -> None:
     assert uninstall(rehearsal.layout.kubeconfig.read_text(), "ackgpu/rehearsal")
-    assert " adapter-release deleted" in made(rehearsal, "refresh")
+    assert " adapter-release deleted" in run_command(rehearsal, "refresh")
     assert (rehearsal.up().summary.resource_changes or {})[OpType.CREATE] == 1
-    assert failed(rehearsal) == []
+    assert failed_steps(rehearsal) == []
 
 
-def test_what_stops_an_up_does_not_stop_a_destroy(rehearsal: Rehearsal) -> None:
+def test_conflicts_that_stop_up_do_not_stop_destroy(rehearsal: Rehearsal) -> None:
     autoscaling = client.AutoscalingV2Api(rehearsal.api)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "bert-intent-detection"}
     cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
     spec = {"scaleTargetRef": target, "maxReplicas": 2, "metrics": [{"type": "Resource", "resource": cpu}]}
     autoscaling.create_namespaced_horizontal_pod_autoscaler("default", {"metadata": {"name": "bert-cpu"}, "spec": spec})
     client.AppsV1Api(rehearsal.api).patch_namespaced_deployment_scale(NAME, SYSTEM, {"spec": {"replicas": 0}})
-    made(rehearsal, "destroy")
+    run_command(rehearsal, "destroy")
     autoscaling.delete_namespaced_horizontal_pod_autoscaler("bert-cpu", "default")
     assert cluster_leftovers(rehearsal.layout) == []

@@ -1,4 +1,4 @@
-"""`autoscaling.hpa.controller` against Kubernetes' own controller, in simulated time."""
+"""Compare `autoscaling.hpa.controller` with the Kubernetes controller, in simulated time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SITUATIONS = 12_000
 SEED = 20260731
 
 
-def test_every_decision_in_generated_situations_is_that_of_kubernetes_own_controller(tools: Path) -> None:
+def test_decisions_match_the_kubernetes_controller_in_generated_situations(tools: Path) -> None:
     generator = Generator(SEED)
     situations = [generator.anything() for _ in range(SITUATIONS)]
     answered = subprocess.run(
@@ -28,7 +28,7 @@ def test_every_decision_in_generated_situations_is_that_of_kubernetes_own_contro
     observed = [[_observed(sync) for sync in json.loads(line)] for line in answered.stdout.splitlines()]
     differing = []
     for situation, real in zip(situations, observed, strict=True):
-        ours = [_expected(*one) for one in situation.decisions([sync["seconds"] for sync in real])]
+        ours = [_expected(*decision) for decision in situation.decisions([sync["seconds"] for sync in real])]
         if ours != [{key: sync[key] for key in sync if key != "seconds"} for sync in real]:
             differing.append(f"{situation}\nours: {ours}\nreal: {real}")
     syncs = sum(map(len, observed))
@@ -63,7 +63,7 @@ def _observed(sync: dict[str, Any]) -> dict[str, Any]:
         "replicas": sync["desired"],
         "usages": tuple(sync["usages"]),
         "scaling_active": conditions.get("ScalingActive", "ValidMetricFound") == "ValidMetricFound",
-        # The reason of a change takes the place of this one.
+        # The reason for a change hides this reason.
         "stabilized": None
         if sync["current"] != sync["desired"]
         else conditions["AbleToScale"] in ("ScaleUpStabilized", "ScaleDownStabilized"),

@@ -1,9 +1,7 @@
-"""`autoscaling.hpa.controller` against the HPA controller of a real control plane.
+"""Compare `autoscaling.hpa.controller` with the HPA controller of a real control plane.
 
-What the API server makes of an HPA is covered as well.
-
-What stays simulated are the metrics (`custom_metrics`), the pods, whose status is written as a kubelet would, and the
-scale target, whose replicas nobody follows.
+The comparison includes the defaults that the API server sets. The metrics (`custom_metrics`), the status of the pods
+and the scale target are simulated: no controller acts on its replicas.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ SEED = 20260801
 SYNC_SECONDS = 2
 GROUP, VERSION, PLURAL = "ackgpu.test", "v1", "workloads"
 
-# Without the higher limits of requests the syncs of so many HPAs would be a quarter of a minute apart.
+# With the default request limits, the syncs of so many HPAs would be 15 seconds apart.
 FLAGS = (
     f"--horizontal-pod-autoscaler-sync-period={SYNC_SECONDS}s",
     "--kube-api-qps=1000",
@@ -46,7 +44,7 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def layout(tools: Path) -> Iterator[Layout]:
-    """A control plane alone."""
+    """A control plane without the rest of the cloud."""
     layout = Layout(CHECKOUT / "build" / "engine" / "control plane")
     end_stray_processes(layout)
     prepare_folders(layout)
@@ -60,48 +58,50 @@ def api(layout: Layout) -> client.ApiClient:
     return config.new_client_from_config(str(layout.kubeconfig))
 
 
-def test_the_replicas_in_generated_situations_are_those_of_the_real_controller(
-    layout: Layout, api: client.ApiClient
-) -> None:
+def test_replicas_match_the_real_controller_in_generated_situations(layout: Layout, api: client.ApiClient) -> None:
     generator = Generator(SEED)
     situations = {f"s{number}": generator.for_a_cluster(SYNC_SECONDS) for number in range(SITUATIONS)}
-    table = Table({name: [sync.samples for sync in one.syncs if sync.samples] for name, one in situations.items()})
+    table = Table(
+        {name: [sync.samples for sync in situation.syncs if sync.samples] for name, situation in situations.items()}
+    )
     with custom_metrics.serving(table, layout.address) as authority, ThreadPoolExecutor(8) as threads:
         custom_metrics.register(api, layout.address, authority)
         _define_workloads(api)
         list(threads.map(lambda item: _create_workload(api, *item), situations.items()))
         seen = _Seen(api)
         first, *others = situations.items()
-        # The controller needs a while until it knows the two new APIs.
+        # The controller discovers the two new APIs after a delay.
         _create_hpa(api, *first)
-        wait_until(lambda: table.asked[first[0]].times, "the controller reads a metric", seconds=60)
+        wait_until(lambda: table.requests[first[0]].times, "the controller reads a metric", seconds=60)
         list(threads.map(lambda item: _create_hpa(api, *item), others))
         wait_until(
-            lambda: all(asked.over for asked in table.asked.values()), "all HPAs have read all there is", seconds=300
+            lambda: all(requests.over for requests in table.requests.values()),
+            "all HPAs have read all answers",
+            seconds=300,
         )
         differing, undecided = [], 0
         for name, situation in situations.items():
-            expected = _expected(situation, table.asked[name].answered)
+            expected = _expected(situation, table.requests[name].answered)
             undecided += len(expected) > 1
             observed = seen.changes(name), _limit(api, name)
             if observed not in expected:
                 differing.append(f"{name}: {situation}\nours: {expected}\nreal: {observed}")
-    syncs = sum(len(asked.answers) for asked in table.asked.values())
+    syncs = sum(len(requests.answers) for requests in table.requests.values())
     print(
         f"\n{len(situations)} situations with {syncs} syncs of the real controller were compared, "
-        f"and {len(differing)} differed; in {undecided} a sync was so near to the end of a window that either is right"
+        f"and {len(differing)} differed; in {undecided} a sync was so close to the end of a window that both are right"
     )
     assert not differing, differing[0]
 
 
 Outcome = tuple[list[int], Limit | None]
-"""The numbers of replicas one after the other, and what limited the last that came from a metric."""
+"""The replica counts in order, and the limit on the last count that came from a metric."""
 
 
 def _expected(situation: Situation, times: list[float]) -> list[Outcome]:
-    """The outcomes where the syncs happen at these times, or a hundredth nearer to each other or further apart.
+    """Return the outcomes for syncs at these times, and for intervals 1% shorter or longer.
 
-    The controller notes the time of a sync a moment after it has read the metrics.
+    The controller records the time of a sync slightly after it reads the metrics.
     """
     outcomes: list[Outcome] = []
     if not situation.starts_within_limits:
@@ -119,7 +119,7 @@ def _expected(situation: Situation, times: list[float]) -> list[Outcome]:
 
 
 class _Seen:
-    """The replicas of each workload from its creation on, kept by a watch."""
+    """The replica counts of each workload since its creation, recorded by a watch."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._objects = client.CustomObjectsApi(api)
@@ -129,7 +129,7 @@ class _Seen:
         wait_until(lambda: self._replicas, "the watch begins")
 
     def _run(self) -> None:
-        # The API server ends it at the latest.
+        # Stopping the API server ends the watch.
         with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
             for event in watch.Watch(return_type="object").stream(
                 self._objects.list_namespaced_custom_object, **self._place
@@ -138,14 +138,14 @@ class _Seen:
                 self._replicas[workload["metadata"]["name"]].append(workload["spec"]["replicas"])
 
     def changes(self, name: str) -> list[int]:
-        """All that the workload was asked for, until now."""
+        """Return all replica counts of the workload so far."""
         newest = self._objects.get_namespaced_custom_object(**self._place, name=name)["spec"]["replicas"]
         wait_until(lambda: self._replicas[name][-1:] == [newest], f"the watch has seen {newest} replicas of {name}")
         return self._replicas[name]
 
 
 def _define_workloads(api: client.ApiClient) -> None:
-    """A kind of scale target that no controller acts on."""
+    """Define a kind of scale target that no controller acts on."""
     client.ApiextensionsV1Api(api).create_custom_resource_definition(
         {
             "metadata": {"name": f"{PLURAL}.{GROUP}"},
@@ -171,9 +171,9 @@ def _define_workloads(api: client.ApiClient) -> None:
             },
         }
     )
-    wait_until(_succeeds(lambda: _list_workloads(api)), "workloads can be made")
+    wait_until(_succeeds(lambda: _list_workloads(api)), "workloads can be created")
     account = _succeeds(lambda: client.CoreV1Api(api).read_namespaced_service_account("default", NAMESPACE))
-    wait_until(account, "pods can be made")
+    wait_until(account, "pods can be created")
 
 
 def _list_workloads(api: client.ApiClient) -> object:
@@ -215,9 +215,9 @@ def _create_pod(api: client.ApiClient, app: str, pod: Pod) -> None:
     core.create_namespaced_pod(
         NAMESPACE,
         {
-            # A finalizer keeps a pod that terminates.
+            # A finalizer keeps a terminating pod.
             "metadata": {"name": name, "labels": {"app": app}, "finalizers": ["ackgpu.test/keep"]},
-            # No scheduler and no kubelet comes between.
+            # No scheduler or kubelet must act on the pod.
             "spec": {"schedulerName": "nobody", "containers": [{"name": "server", "image": "none"}]},
         },
     )

@@ -1,4 +1,4 @@
-"""The real engine and control plane: the life of a stack, in the order in which it is lived."""
+"""The life cycle of a stack on the real engine and control plane, in order."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def live(rehearsal: Rehearsal) -> Iterator[automation.UpResult]:
     yield rehearsal.up()
 
 
-def failed_once_settled(rehearsal: Rehearsal, seconds: float = 60) -> list[Step]:
-    """The failed steps as soon as there is none, or when the time is over."""
+def failed_steps_after(rehearsal: Rehearsal, seconds: float = 60) -> list[Step]:
+    """Wait until no step fails, or until the timeout; return the failed steps."""
     deadline = time.monotonic() + seconds
     while True:
         failed = [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]
@@ -37,7 +37,7 @@ def failed_once_settled(rehearsal: Rehearsal, seconds: float = 60) -> list[Step]
             return failed
 
 
-def test_every_check_of_the_guide_holds_after_up(rehearsal: Rehearsal) -> None:
+def test_every_check_of_the_guide_passes_after_up(rehearsal: Rehearsal) -> None:
     steps = list(check_stack(rehearsal.outputs(), rehearsal.client))
     assert len(steps) == 8
     assert [step for step in steps if not step.ok] == []
@@ -60,7 +60,7 @@ def test_the_adapter_lists_what_the_guide_shows(rehearsal: Rehearsal) -> None:
     } <= names
 
 
-def test_a_second_preview_finds_nothing_to_do(rehearsal: Rehearsal) -> None:
+def test_a_second_preview_finds_no_changes(rehearsal: Rehearsal) -> None:
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
 
@@ -73,7 +73,7 @@ def test_a_refresh_finds_no_drift(rehearsal: Rehearsal) -> None:
 def test_no_secret_is_in_the_state(rehearsal: Rehearsal) -> None:
     secrets = secrets_of(rehearsal.layout)
     decrypted = json.dumps(rehearsal.stack.export_stack().deployment).encode()
-    assert all(secret.is_in(decrypted) for secret in secrets), "the search finds what is there"
+    assert all(secret.is_in(decrypted) for secret in secrets), "the search finds the secrets"
     assert list(in_files(rehearsal.layout.backend, secrets)) == []
 
 
@@ -101,7 +101,7 @@ def test_the_hpa_reads_23_on_one_replica_and_settles_at_two(rehearsal: Rehearsal
     assert [step for step in steps if not step.ok] == []
 
 
-def test_an_edit_of_the_target_is_an_update_and_no_replacement(rehearsal: Rehearsal) -> None:
+def test_a_new_target_updates_the_hpa_in_place(rehearsal: Rehearsal) -> None:
     services = rehearsal.setting("services")
     services[0]["autoscaler"]["metrics"][0]["target"] = 30
     rehearsal.edit(services=services)
@@ -112,21 +112,21 @@ def test_an_edit_of_the_target_is_an_update_and_no_replacement(rehearsal: Rehear
     assert hpa.spec.metrics[0].pods.target.average_value == "30"
 
 
-def test_the_guides_own_rules_are_served_as_the_guide_says_and_no_more(rehearsal: Rehearsal) -> None:
+def test_the_guides_rules_expose_only_the_metrics_in_the_guide(rehearsal: Rehearsal) -> None:
     rehearsal.edit(metricsAdapter={**rehearsal.setting("metricsAdapter"), "rules": "seed"})
     rehearsal.up()
     outputs = rehearsal.outputs()
     assert "nodes/DCGM_FI_DEV_GPU_UTIL" in outputs.metric_resources
     assert "pods/DCGM_FI_DEV_GPU_UTIL" not in outputs.metric_resources
-    # Other rules restart the adapter, as the vendor's reloader does; the HPA reads it again at its next sync.
-    assert failed_once_settled(rehearsal) == []
+    # New rules restart the adapter, as with the vendor's reloader. The HPA reads it again at its next sync.
+    assert failed_steps_after(rehearsal) == []
 
 
-def test_a_pool_that_is_sold_out_stops_up_and_the_next_up_goes_on(rehearsal: Rehearsal) -> None:
+def test_a_sold_out_pool_stops_up_and_the_next_up_continues(rehearsal: Rehearsal) -> None:
     pool = rehearsal.setting("gpuNodePool")
     fail_creations(rehearsal.store, NODE_POOL, "OperationDenied.NoStock")
     rehearsal.edit(gpuNodePool={**pool, "name": "other"})
-    # A pool's name can change in place: no new pool, so the fault is still there for the next creation.
+    # A rename changes the pool in place, so the failure still applies to the next creation.
     assert OpType.UPDATE in (rehearsal.up().summary.resource_changes or {})
     rehearsal.stack.destroy(color="never")
     with pytest.raises(automation.CommandError, match=r"OperationDenied\.NoStock"):
@@ -135,7 +135,7 @@ def test_a_pool_that_is_sold_out_stops_up_and_the_next_up_goes_on(rehearsal: Reh
     assert [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok] == []
 
 
-def test_destroy_goes_in_order_and_leaves_nothing(rehearsal: Rehearsal) -> None:
+def test_destroy_deletes_everything_in_order(rehearsal: Rehearsal) -> None:
     deleted: list[str] = []
 
     def note(event: automation.EngineEvent) -> None:
@@ -148,7 +148,7 @@ def test_destroy_goes_in_order_and_leaves_nothing(rehearsal: Rehearsal) -> None:
     assert cluster_leftovers(rehearsal.layout) == []
 
 
-def test_no_secret_is_in_the_history_and_the_backups_of_all_that(rehearsal: Rehearsal) -> None:
+def test_no_secret_is_in_the_history_or_the_backups(rehearsal: Rehearsal) -> None:
     backend = rehearsal.layout.backend
     assert len(list(backend.rglob("history/**/*.history.json"))) > 5
     assert list(in_files(backend, secrets_of(rehearsal.layout))) == []

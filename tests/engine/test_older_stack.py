@@ -1,4 +1,4 @@
-"""A stack from before the platform was a component: `up` moves its resources below it and changes nothing else."""
+"""A stack from before the platform component: `up` moves its resources below it and changes nothing else."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from pulumi.automation import OpType
 
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.conftest import Rehearsal
-from tests.engine.test_drift import made
+from tests.engine.test_drift import run_command
 
 PLATFORM = "ackgpu:index:Platform"
-
 
 pytestmark = pytest.mark.usefixtures("deployed")
 
 
-def as_an_older_version_had_it(deployment: Mapping[str, Any]) -> dict[str, Any]:
-    """The state without the component above the platform's parts, and without outputs of components."""
-    # URNs stand in resources, parents, dependencies and references to providers.
+def without_platform(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state without the platform component and without outputs of components."""
+    # Resources, parents, dependencies and provider references contain URNs.
     state: dict[str, Any] = json.loads(json.dumps(deployment).replace(f"{PLATFORM}$", ""))
     [stack] = [resource["urn"] for resource in state["resources"] if resource["type"] == "pulumi:pulumi:Stack"]
     state["resources"] = [resource for resource in state["resources"] if resource["type"] != PLATFORM]
@@ -35,12 +34,12 @@ def as_an_older_version_had_it(deployment: Mapping[str, Any]) -> dict[str, Any]:
     return state
 
 
-def go_back(rehearsal: Rehearsal) -> int:
-    """Give the stack its older state, and return the number of its resources."""
-    now = rehearsal.stack.export_stack()
-    assert now.deployment is not None
-    older = as_an_older_version_had_it(now.deployment)
-    rehearsal.stack.import_stack(automation.Deployment(version=now.version, deployment=older))
+def import_older_state(rehearsal: Rehearsal) -> int:
+    """Import the older state and return its number of resources."""
+    current = rehearsal.stack.export_stack()
+    assert current.deployment is not None
+    older = without_platform(current.deployment)
+    rehearsal.stack.import_stack(automation.Deployment(version=current.version, deployment=older))
     return len(older["resources"])
 
 
@@ -50,7 +49,7 @@ def urns(rehearsal: Rehearsal) -> set[str]:
 
 def test_an_older_stack_gets_the_platform_and_keeps_every_resource(rehearsal: Rehearsal) -> None:
     before = urns(rehearsal)
-    number = go_back(rehearsal)
+    number = import_older_state(rehearsal)
     assert urns(rehearsal) != before
     expected = {OpType.SAME: number, OpType.CREATE: 1}
     assert rehearsal.stack.preview(color="never").change_summary == expected
@@ -59,10 +58,10 @@ def test_an_older_stack_gets_the_platform_and_keeps_every_resource(rehearsal: Re
     assert set(rehearsal.stack.preview(color="never").change_summary) == {OpType.SAME}
 
 
-def test_an_older_stack_can_be_refreshed_and_destroyed_first(rehearsal: Rehearsal) -> None:
-    number = go_back(rehearsal)
-    made(rehearsal, "refresh")
+def test_an_older_stack_can_be_refreshed_and_destroyed_before_an_up(rehearsal: Rehearsal) -> None:
+    number = import_older_state(rehearsal)
+    run_command(rehearsal, "refresh")
     assert len(urns(rehearsal)) >= number
     assert set(rehearsal.stack.preview(color="never").change_summary) <= {OpType.SAME, OpType.CREATE}
-    made(rehearsal, "destroy")
+    run_command(rehearsal, "destroy")
     assert cluster_leftovers(rehearsal.layout) == []

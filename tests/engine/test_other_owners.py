@@ -1,4 +1,4 @@
-"""Others own a metrics API or scale the same Deployment: nothing is made, and what the stack owns itself passes."""
+"""Another owner of a metrics API or of a Deployment stops the program; the stack's own resources do not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hpa(name: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def of_others(rehearsal: Rehearsal) -> Iterator[None]:
+def other_owners(rehearsal: Rehearsal) -> Iterator[None]:
     registrations, autoscaling = client.ApiregistrationV1Api(rehearsal.api), client.AutoscalingV2Api(rehearsal.api)
     for name in OWNERS:
         registrations.create_api_service(registration(name))
@@ -62,22 +62,22 @@ def emptied(rehearsal: Rehearsal) -> Iterator[None]:
     rehearsal.reset()
 
 
-def made(rehearsal: Rehearsal) -> list[str]:
-    """Types of what the stack has, but for providers and components."""
+def resource_types(rehearsal: Rehearsal) -> list[str]:
+    """Return the types of the stack's resources, except providers and components."""
     resources = (rehearsal.stack.export_stack().deployment or {}).get("resources", [])
-    types = [one["type"] for one in resources]
+    types = [resource["type"] for resource in resources]
     return [type_ for type_ in types if not type_.startswith(("pulumi:", "ackgpu:"))]
 
 
 @pytest.mark.case("F1")
 @pytest.mark.case("C5")
-@pytest.mark.usefixtures("of_others", "emptied")
-def test_other_owners_stop_preview_and_up_and_nothing_is_made(rehearsal: Rehearsal) -> None:
+@pytest.mark.usefixtures("other_owners", "emptied")
+def test_other_owners_stop_preview_and_up_and_nothing_is_created(rehearsal: Rehearsal) -> None:
     before = cluster_leftovers(rehearsal.layout)
     for operation in (rehearsal.stack.preview, rehearsal.up):
         with pytest.raises(automation.CommandError) as failure:
             operation()
-        said = str(failure.value)
+        error = str(failure.value)
         for sentence in (
             "v1beta1.custom.metrics.k8s.io belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter)",
             "v1beta1.external.metrics.k8s.io belongs to keda/keda-operator-metrics-apiserver (Helm release keda)",
@@ -85,15 +85,15 @@ def test_other_owners_stop_preview_and_up_and_nothing_is_made(rehearsal: Rehears
             f"HorizontalPodAutoscaler default/bert-cpu scales Deployment default/{SERVICE}",
             "HPA default/gpu-hpa of this stack",
         ):
-            assert sentence in said
-        assert "Traceback" not in said
-        assert made(rehearsal) == []
+            assert sentence in error
+        assert "Traceback" not in error
+        assert resource_types(rehearsal) == []
         assert rehearsal.store.read().resources == {}
         assert cluster_leftovers(rehearsal.layout) == before
 
 
 @pytest.mark.usefixtures("emptied")
-def test_an_instance_of_prometheus_that_is_there_already_is_told_at_preview_and_can_be_used(
+def test_preview_refuses_an_unmanaged_prometheus_instance_unless_the_settings_use_it(
     rehearsal: Rehearsal,
 ) -> None:
     with rehearsal.store.transaction() as cloud:
@@ -110,7 +110,7 @@ def test_an_instance_of_prometheus_that_is_there_already_is_told_at_preview_and_
 @pytest.mark.case("F1")
 @pytest.mark.case("C5")
 @pytest.mark.usefixtures("emptied")
-def test_what_the_stack_made_passes_also_after_a_rename_of_its_hpa(rehearsal: Rehearsal) -> None:
+def test_the_stacks_own_resources_are_accepted_also_after_an_hpa_rename(rehearsal: Rehearsal) -> None:
     rehearsal.up()
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
     services = rehearsal.setting("services")
@@ -118,5 +118,5 @@ def test_what_the_stack_made_passes_also_after_a_rename_of_its_hpa(rehearsal: Re
     rehearsal.edit(services=services)
     rehearsal.up()
     found = client.AutoscalingV2Api(rehearsal.api).list_namespaced_horizontal_pod_autoscaler("default")
-    assert [one.metadata.name for one in found.items] == ["renamed"]
+    assert [hpa.metadata.name for hpa in found.items] == ["renamed"]
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}

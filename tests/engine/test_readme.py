@@ -24,12 +24,14 @@ _END = "--- the exit code is"
 
 
 class Shell:
-    """One bash for all commands, as a user would have it."""
+    """A single bash for all commands, as in a user's terminal."""
 
     def __init__(self, folder: Path) -> None:
-        # The variables of a `make` that runs the tests are not the user's.
-        ours = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KUBECONFIG")
-        environment = {name: value for name, value in os.environ.items() if name not in ours and "PULUMI" not in name}
+        # A user's terminal does not have the variables of the `make` that runs the tests.
+        excluded = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KUBECONFIG")
+        environment = {
+            name: value for name, value in os.environ.items() if name not in excluded and "PULUMI" not in name
+        }
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=folder,
@@ -84,7 +86,7 @@ def shell(checkout: Path) -> Iterator[Shell]:
         shell.close()
 
 
-def test_the_main_command_ends_as_promised_and_leaves_its_report(shell: Shell, checkout: Path) -> None:
+def test_the_main_command_prints_the_expected_output_and_writes_its_report(shell: Shell, checkout: Path) -> None:
     rehearse, test = section("README.md", "The two commands")
     # `make test` runs this test.
     assert test.line == "make test"
@@ -121,7 +123,7 @@ def test_drift_is_found_and_the_release_replaced(shell: Shell) -> None:
     shell.walk(section("docs/changes-and-recovery.md", "Drift"))
 
 
-def test_a_lock_of_a_killed_run_is_removed(shell: Shell) -> None:
+def test_cancel_removes_the_lock_of_a_killed_run(shell: Shell) -> None:
     cancel, refresh = section("docs/changes-and-recovery.md", "A killed run")
     leave_a_lock(shell)
     code, output = shell.answer(refresh.line)

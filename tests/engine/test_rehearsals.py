@@ -1,8 +1,8 @@
-"""Rehearsals that are killed or interrupted at any moment, and then two of ordinary users side by side.
+"""Kill or interrupt rehearsals, then run the rehearsals of two unprivileged users in parallel.
 
-After each, nothing is left, and the next rehearsal runs like the first. The two users have no root, no network and
-awkward paths. They run in `sandbox.py`: every folder but their checkouts and homes is read-only, and empty folders
-stand in for the machine's temporary ones. The tests share the copies and the two rehearsals, so they are one module.
+An ended rehearsal leaves nothing behind, and the next rehearsal works. The two users have no root, no network and
+awkward paths. They run in `sandbox.py`: all folders except their checkouts and homes are read-only. Empty folders
+replace the machine's temporary folders. All tests are in this module because they share these rehearsals.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("tools")
 
 @dataclass(frozen=True)
 class User:
-    """Somebody with a checkout, a home, and an environment."""
+    """A user with a checkout, a home folder and an environment."""
 
     layout: Layout
     home: Path
@@ -44,7 +44,7 @@ class User:
 
     @property
     def output(self) -> Path:
-        """What the user's rehearsal printed."""
+        """The file with the output of the user's rehearsal."""
         return self.layout.checkout / "build" / "output"
 
     def printed(self, text: str) -> bool:
@@ -52,38 +52,38 @@ class User:
 
 
 @dataclass
-class SideBySide:
-    """Rehearsals at the same time, of two ordinary users on a machine without a network.
+class ParallelRehearsals:
+    """Parallel rehearsals of two unprivileged users without a network.
 
-    The first is the whole main job. The second goes without make and without the load, since two loads at once are
-    more than two cores carry as the guide has it.
+    The first is the whole main job. The second runs without make and without the load, since two loads need more than
+    two cores.
     """
 
     users: list[User]
     system: dict[str, Path]
-    """The machine's temporary folders, and what stood there instead."""
+    """The folders that replace the machine's temporary folders, by path."""
     exit_code: int = -1
     secrets: list[Secret] = field(default_factory=list)
-    """Of the first user's rehearsal."""
+    """The secrets of the first user's rehearsal."""
     under_load: set[tuple[str, str]] = field(default_factory=set)
-    """Where they were found under load, with their names."""
+    """The places and names of secrets found under load."""
     before_destroy: set[tuple[str, str]] = field(default_factory=set)
-    """Where they were found in the state at its end."""
+    """The places and names of secrets in the state before destroy."""
     afterwards: set[tuple[str, str]] = field(default_factory=set)
-    """Where they were found when all had ended."""
+    """The places and names of secrets found after the rehearsals."""
 
 
 @pytest.fixture(scope="module")
 def checkout() -> Layout:
-    """A copy of the checkout whose rehearsals are interrupted, before one of them is carried through."""
+    """A copy of the checkout. Its first rehearsals are interrupted; the last is complete."""
     return fresh_checkout("premier à Hangzhou 杭州")
 
 
 @pytest.fixture(scope="module")
-def side_by_side(checkout: Layout) -> SideBySide:
+def side_by_side(checkout: Layout) -> ParallelRehearsals:
     tools = ensure_tools().parents[1]
     first = _user(checkout, tools, cache=".cache/ackgpu")
-    # Proxies that can't be reached, a folder for each kind of file, and credentials of another cluster.
+    # Unreachable proxies, a folder for each kind of file, and credentials of another cluster.
     second = _user(
         fresh_checkout("second à Hangzhou 杭州"),
         tools,
@@ -101,7 +101,7 @@ def side_by_side(checkout: Layout) -> SideBySide:
         system[place] = CHECKOUT / "build" / "engine" / f"instead of {place.replace('/', ' ').strip()}"
         shutil.rmtree(system[place], ignore_errors=True)
         system[place].mkdir()
-    seen = SideBySide([first, second], system)
+    seen = ParallelRehearsals([first, second], system)
     specification = {
         "writable": [str(folder) for user in seen.users for folder in (user.layout.checkout, user.home)],
         "stand_ins": {place: str(folder) for place, folder in system.items()},
@@ -110,7 +110,7 @@ def side_by_side(checkout: Layout) -> SideBySide:
             {
                 "arguments": arguments,
                 "cwd": str(user.layout.checkout),
-                # No Go: it is needed for the first build only.
+                # No Go: only the first build needs it.
                 "env": {"PATH": os.defpath, "HOME": str(user.home), **user.variables},
                 "output": str(user.output),
             }
@@ -148,8 +148,8 @@ def _user(layout: Layout, tools: Path, *, cache: str, **variables: str) -> User:
     return User(layout, home, home / cache, inside)
 
 
-def _found(seen: SideBySide) -> set[tuple[str, str]]:
-    """Where the first user's secrets are, of all files that could be written."""
+def _found(seen: ParallelRehearsals) -> set[tuple[str, str]]:
+    """Return the places and names of the first user's secrets in all writable folders."""
     folders = [*seen.system.values(), *(folder for user in seen.users for folder in (user.layout.checkout, user.home))]
     return {
         (str(path.relative_to(CHECKOUT / "build" / "engine")), name)
@@ -177,22 +177,20 @@ def in_destroy(job: Command, layout: Layout) -> None:
     job.wait_for("== pulumi destroy", "deleting")
 
 
-def wait_until_nothing_is_left(layout: Layout) -> None:
-    wait_until(lambda: not machine_leftovers(layout), "processes, ports and folder are gone")
+def wait_for_cleanup(layout: Layout) -> None:
+    wait_until(lambda: not machine_leftovers(layout), "processes, ports and folder are released")
 
 
 @pytest.mark.parametrize("moment", [at_its_start, while_the_control_plane_starts, in_up, in_destroy])
-def test_what_a_killed_rehearsal_started_ends_with_it(
-    checkout: Layout, moment: Callable[[Command, Layout], None]
-) -> None:
+def test_the_processes_of_a_killed_rehearsal_end(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
     with Command(WITHOUT_LOAD, checkout.checkout) as job:
         moment(job, checkout)
         job.process.kill()
         job.process.wait()
-        wait_until_nothing_is_left(checkout)
+        wait_for_cleanup(checkout)
 
 
-def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> None:
+def test_the_next_start_ends_processes_without_a_supervisor(checkout: Layout) -> None:
     with only_load_on_this_machine(), Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
         job.wait_for("== load:")
         wait_until(lambda: "hey" in {process.name() for process in stray_processes(checkout)}, "the load runs")
@@ -206,29 +204,29 @@ def test_the_next_start_ends_what_lost_its_supervisor_too(checkout: Layout) -> N
     assert [process for process in running if process.is_running()] == []
 
 
-def test_a_running_supervisor_cloud_that_was_killed_does_not_stand_in_the_way(checkout: Layout) -> None:
-    for command, said in (("up", "The rehearsal cloud is up"), ("down", "The rehearsal cloud is down.")):
+def test_up_and_down_work_after_the_supervisor_of_a_running_cloud_is_killed(checkout: Layout) -> None:
+    for command, message in (("up", "The rehearsal cloud is up"), ("down", "The rehearsal cloud is down.")):
         supervisor = running_supervisor(checkout)
         assert supervisor is not None
         supervisor.kill()
         with Command([*ACKGPU, command], checkout.checkout) as next_command:
             assert next_command.end() == 0, next_command.output
-        assert said in next_command.output
+        assert message in next_command.output
     assert machine_leftovers(checkout) == []
 
 
-def test_a_killed_make_takes_its_rehearsal_with_it(checkout: Layout) -> None:
+def test_a_killed_make_ends_its_rehearsal(checkout: Layout) -> None:
     with Command(["make", "rehearse"], checkout.checkout) as make:
         at_its_start(make, checkout)
         [job] = psutil.Process(make.process.pid).children()
         make.process.kill()
         make.process.wait()
         wait_until(lambda: not job.is_running(), "the rehearsal has ended")
-        wait_until_nothing_is_left(checkout)
+        wait_for_cleanup(checkout)
 
 
 @pytest.mark.parametrize("moment", [at_its_start, in_up])
-def test_ctrl_c_ends_all_in_order(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
+def test_ctrl_c_ends_the_rehearsal_cleanly(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
     with Command(["make", "rehearse"], checkout.checkout) as make:
         moment(make, checkout)
         make.interrupt()
@@ -238,13 +236,13 @@ def test_ctrl_c_ends_all_in_order(checkout: Layout, moment: Callable[[Command, L
     assert "Traceback" not in make.output
 
 
-def test_after_all_that_the_main_job_holds(checkout: Layout, side_by_side: SideBySide) -> None:
+def test_the_main_job_passes_after_interrupted_rehearsals(checkout: Layout, side_by_side: ParallelRehearsals) -> None:
     assert side_by_side.users[0].layout == checkout
     assert "== all steps passed" in side_by_side.users[0].output.read_text()
     assert machine_leftovers(checkout) == []
 
 
-def test_both_checkouts_rehearse_at_the_same_time(side_by_side: SideBySide) -> None:
+def test_two_checkouts_rehearse_in_parallel(side_by_side: ParallelRehearsals) -> None:
     for user in side_by_side.users:
         output = user.output.read_text()
         assert "== all steps passed" in output, output
@@ -255,17 +253,17 @@ def test_both_checkouts_rehearse_at_the_same_time(side_by_side: SideBySide) -> N
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_home_gets_nothing_but_the_cache_folder(side_by_side: SideBySide, number: int) -> None:
+def test_a_rehearsal_writes_only_the_cache_folder_in_a_home(side_by_side: ParallelRehearsals, number: int) -> None:
     user = side_by_side.users[number]
-    assert (user.cache / "matplotlib").is_dir(), "what is searched is the home that was used"
+    assert (user.cache / "matplotlib").is_dir(), "the rehearsal used this home"
     written = [
         path for path in user.home.rglob("*") if not (path.is_relative_to(user.cache) or path in user.cache.parents)
     ]
     assert written == []
 
 
-def test_the_machines_temporary_folders_get_nothing(side_by_side: SideBySide) -> None:
-    # Where this checkout lies below one of them, the sandbox has made the folders that lead there.
+def test_a_rehearsal_writes_nothing_to_temporary_folders(side_by_side: ParallelRehearsals) -> None:
+    # If this checkout is below a temporary folder, the sandbox has created the parent folders.
     for place, folder in side_by_side.system.items():
         written = [Path(place) / path.relative_to(folder) for path in folder.rglob("*")]
         assert [path for path in written if path != CHECKOUT and path not in CHECKOUT.parents] == []
@@ -287,7 +285,7 @@ def test_by_hand_too_a_home_gets_nothing(rehearsal: Rehearsal, tmp_path: Path) -
 
 
 def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
-    """By the names that docs/rehearsal.md gives them; folders whose files it does not name end with a slash."""
+    """Return the places under their names in docs/rehearsal.md; a folder of unnamed files ends with a slash."""
     cloud = f"{checkout.name}/build/rehearsal/cloud/"
     named = set()
     for place, secret in found:
@@ -297,7 +295,7 @@ def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
     return named
 
 
-def test_under_load_a_secret_is_only_where_the_table_says(side_by_side: SideBySide) -> None:
+def test_under_load_secrets_are_only_in_the_documented_places(side_by_side: ParallelRehearsals) -> None:
     assert places(side_by_side.under_load, side_by_side.users[0].layout.checkout) == {
         ("kubeconfig", "key"),
         ("tmp/", "key"),
@@ -307,11 +305,11 @@ def test_under_load_a_secret_is_only_where_the_table_says(side_by_side: SideBySi
     }
 
 
-def test_the_state_and_its_history_have_no_secret(side_by_side: SideBySide) -> None:
+def test_the_state_and_its_history_contain_no_secret(side_by_side: ParallelRehearsals) -> None:
     assert side_by_side.before_destroy == set()
 
 
-def test_nothing_that_a_rehearsal_leaves_has_a_secret(side_by_side: SideBySide) -> None:
+def test_the_files_after_a_rehearsal_contain_no_secret(side_by_side: ParallelRehearsals) -> None:
     for name in ("result.json", "timeline.png", "supervisor.log", "logs/prometheus-adapter.log"):
-        assert (side_by_side.users[0].layout.output / name).exists(), "what was searched"
+        assert (side_by_side.users[0].layout.output / name).exists(), "the search covers this file"
     assert side_by_side.afterwards == set()

@@ -1,4 +1,4 @@
-"""A running service gets another name, and then a third one."""
+"""Rename a running service twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST = "bert-intent-detection"
 
 @pytest.fixture(scope="module", autouse=True)
 def running(rehearsal: Rehearsal) -> Iterator[None]:
-    """The service under its first name, with an HPA that is named after it."""
+    """The service under its first name, with an HPA named after it."""
     rename(rehearsal, FIRST)
     rehearsal.up()
     yield
@@ -33,7 +33,7 @@ def rename(rehearsal: Rehearsal, name: str, **formerly: str) -> None:
 
 
 def live(rehearsal: Rehearsal) -> dict[tuple[str, str], Any]:
-    """UID of each object of the service by kind and name, and the address."""
+    """Return the UIDs of the service's objects by kind and name, and the address."""
     core, apps = client.CoreV1Api(rehearsal.api), client.AppsV1Api(rehearsal.api)
     scaling, policy = client.AutoscalingV2Api(rehearsal.api), client.PolicyV1Api(rehearsal.api)
     listed = {
@@ -43,13 +43,13 @@ def live(rehearsal: Rehearsal) -> dict[tuple[str, str], Any]:
         "HorizontalPodAutoscaler": scaling.list_namespaced_horizontal_pod_autoscaler("default"),
         "PodDisruptionBudget": policy.list_namespaced_pod_disruption_budget("default"),
     }
-    found = {(kind, one.metadata.name): one.metadata.uid for kind, all_ in listed.items() for one in all_.items}
+    found = {(kind, obj.metadata.name): obj.metadata.uid for kind, objects in listed.items() for obj in objects.items}
     [service] = listed["Service"].items
     return found | {("address", service.metadata.name): service.status.load_balancer.ingress[0].ip}
 
 
 @pytest.mark.case("G5")
-def test_a_rename_with_the_former_name_deletes_and_makes_nothing(rehearsal: Rehearsal) -> None:
+def test_a_rename_with_the_former_name_deletes_and_creates_nothing(rehearsal: Rehearsal) -> None:
     before = live(rehearsal)
     assert {name for kind, name in before if kind != "Pod"} == {FIRST, f"{FIRST}-svc", f"{FIRST}-hpa"}
     for name in ("intents", "intentions"):
@@ -63,7 +63,7 @@ def test_a_rename_with_the_former_name_deletes_and_makes_nothing(rehearsal: Rehe
 
 
 @pytest.mark.case("G5")
-def test_without_the_former_name_the_preview_shows_that_all_goes(rehearsal: Rehearsal) -> None:
+def test_without_the_former_name_the_preview_deletes_every_resource(rehearsal: Rehearsal) -> None:
     rename(rehearsal, "another")
     summary = rehearsal.stack.preview(color="never").change_summary
     # Two components, Deployment, disruption budget, Service and HPA.

@@ -1,4 +1,4 @@
-"""The kubeconfig's key and the token in the Prometheus address are where docs/rehearsal.md says, and nowhere else."""
+"""The search for leaked secrets finds the kubeconfig's key and the token in the Prometheus address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engine.shown import recorded
 
 
 def engine_that_echoes(folder: Path) -> PulumiCommand:
-    """Prints what it is asked; its version is one that the SDK takes."""
+    """Create a `pulumi` that prints its arguments and has a version that the SDK accepts."""
     program = folder / "engine" / "bin" / "pulumi"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\n[ "$1" = version ] && echo v3.274.1 || echo "$@"\n')
@@ -64,7 +64,7 @@ def test_the_search_finds_a_secret_in_each_kind_of_file(
     assert found == {*((name, "key") for name in key), *((name, "token") for name in token)}
 
 
-def test_the_search_of_a_test_finds_a_secret_that_an_operation_shows_or_leaves(
+def test_leaks_finds_a_secret_in_the_output_and_in_files(
     planted: tuple[bytes, bytes, list[Secret]], tmp_path: Path
 ) -> None:
     content, address, _ = planted
@@ -73,14 +73,14 @@ def test_the_search_of_a_test_finds_a_secret_that_an_operation_shows_or_leaves(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     with recorded() as shown:
-        assert shown.in_the_open(layout) == [], "where the cloud itself has them"
+        assert shown.leaks(layout) == [], "the cloud's own files are allowed"
         (layout.output / "logs").mkdir()
         (layout.output / "logs" / "planted.log").write_bytes(address)
         layout.backend.mkdir()
         (layout.backend / "state.json").write_bytes(json.dumps({"kubeConfig": content.decode()}).encode())
         command = engine_that_echoes(tmp_path)
         command.run([address.decode()], cwd=str(tmp_path), additional_env={})
-        assert shown.in_the_open(layout) == [
+        assert shown.leaks(layout) == [
             "token in the output",
             "key in build/rehearsal/cloud/backend/state.json",
             "token in build/rehearsal/logs/planted.log",

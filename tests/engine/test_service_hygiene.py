@@ -1,4 +1,4 @@
-"""What the real API server makes of a service's pods, and of a disruption, a rollout and a change of address."""
+"""A service's pods on the real API server, and a disruption, a rollout and a change of address."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TYPE = "ecs.gn6i-c4g1.xlarge"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_replica(rehearsal: Rehearsal) -> Iterator[None]:
-    """A service with all that its pods can be told, on at most two GPUs."""
+def single_replica(rehearsal: Rehearsal) -> Iterator[None]:
+    """A service with all pod settings, on at most two GPUs."""
     rehearsal.edit(gpuNodePool={"instanceTypes": [TYPE], "autoscaling": {"min": 1, "max": 2}})
     edit_service(
         rehearsal,
@@ -54,7 +54,7 @@ def ready_pods(rehearsal: Rehearsal) -> list[client.V1Pod]:
         pod
         for pod in listed
         if pod.metadata.deletion_timestamp is None
-        and any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or [])
+        and any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or [])
     ]
 
 
@@ -67,13 +67,13 @@ def service_of(rehearsal: Rehearsal) -> client.V1Service:
 
 
 def disruptions_allowed(rehearsal: Rehearsal) -> int:
-    """What the real controller of budgets has worked out."""
+    """Return the number that the real disruption controller computed."""
     budget = client.PolicyV1Api(rehearsal.api).read_namespaced_pod_disruption_budget(NAME, "default")
     return int(budget.status.disruptions_allowed)
 
 
 def evict(rehearsal: Rehearsal, pod: client.V1Pod) -> None:
-    """As `kubectl drain` does."""
+    """Evict a pod as `kubectl drain` does."""
     metadata = client.V1ObjectMeta(name=pod.metadata.name, namespace="default")
     client.CoreV1Api(rehearsal.api).create_namespaced_pod_eviction(
         pod.metadata.name, "default", client.V1Eviction(metadata=metadata)
@@ -81,12 +81,12 @@ def evict(rehearsal: Rehearsal, pod: client.V1Pod) -> None:
 
 
 def seen_since(version: str, listing: Any) -> list[Any]:
-    """Each state of the objects from a version on, as the API server remembers them."""
+    """Return each state of the objects since a version, from the API server's history."""
     stream = watch.Watch().stream(listing, "default", resource_version=version, timeout_seconds=1)
     return [event["object"] for event in stream]
 
 
-def test_the_api_server_has_the_pods_as_the_settings_ask(rehearsal: Rehearsal) -> None:
+def test_pods_match_the_settings(rehearsal: Rehearsal) -> None:
     [pod] = ready_pods(rehearsal)
     [container] = pod.spec.containers
     for probe in (container.startup_probe, container.readiness_probe, container.liveness_probe):
@@ -98,8 +98,8 @@ def test_the_api_server_has_the_pods_as_the_settings_ask(rehearsal: Rehearsal) -
     assert container.resources.requests == {"cpu": "1500m", "memory": "6Gi", "nvidia.com/gpu": "1"}
     assert container.resources.limits == {"nvidia.com/gpu": "1"}
     assert container.args == ["--model", "bert"]
-    assert [(one.name, one.value) for one in container.env] == [("WHICH", "one")]
-    assert [one.secret_ref.name for one in container.env_from] == ["hugging-face"]
+    assert [(variable.name, variable.value) for variable in container.env] == [("WHICH", "one")]
+    assert [source.secret_ref.name for source in container.env_from] == ["hugging-face"]
     assert pod.spec.automount_service_account_token is False
     assert not pod.spec.volumes, "no token of a service account"
     assert pod.spec.security_context.seccomp_profile.type == "RuntimeDefault"
@@ -107,7 +107,7 @@ def test_the_api_server_has_the_pods_as_the_settings_ask(rehearsal: Rehearsal) -
     assert "NET_RAW" in container.security_context.capabilities.drop
 
 
-def test_a_node_has_what_its_instance_type_has(rehearsal: Rehearsal) -> None:
+def test_a_node_has_the_resources_of_its_instance_type(rehearsal: Rehearsal) -> None:
     [pod] = ready_pods(rehearsal)
     node = client.CoreV1Api(rehearsal.api).read_node(pod.spec.node_name)
     assert {name: node.status.allocatable[name] for name in ("cpu", "memory", "nvidia.com/gpu")} == {
@@ -117,27 +117,29 @@ def test_a_node_has_what_its_instance_type_has(rehearsal: Rehearsal) -> None:
     }
 
 
-def test_the_only_pod_of_a_service_can_be_evicted_and_has_its_time_to_end(rehearsal: Rehearsal) -> None:
+def test_the_only_pod_of_a_service_can_be_evicted_and_keeps_its_grace_period(rehearsal: Rehearsal) -> None:
     [pod] = ready_pods(rehearsal)
-    wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget lets the pod go")
+    wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget allows an eviction")
     evict(rehearsal, pod)
     wait_until(
-        lambda: [one.metadata.uid for one in ready_pods(rehearsal)] not in ([], [pod.metadata.uid]),
+        lambda: [ready.metadata.uid for ready in ready_pods(rehearsal)] not in ([], [pod.metadata.uid]),
         "another pod is Ready",
     )
     history = seen_since(pod.metadata.resource_version, client.CoreV1Api(rehearsal.api).list_namespaced_pod)
     ending = [
-        one.metadata for one in history if one.metadata.uid == pod.metadata.uid and one.metadata.deletion_timestamp
+        state.metadata
+        for state in history
+        if state.metadata.uid == pod.metadata.uid and state.metadata.deletion_timestamp
     ]
     assert ending[0].deletion_grace_period_seconds == 37
 
 
-def test_of_two_pods_one_stays_while_the_other_is_evicted(rehearsal: Rehearsal) -> None:
+def test_only_one_of_two_pods_can_be_evicted_at_a_time(rehearsal: Rehearsal) -> None:
     client.AutoscalingV2Api(rehearsal.api).patch_namespaced_horizontal_pod_autoscaler(
         "gpu-hpa", "default", {"spec": {"minReplicas": 2}}
     )
     wait_until(lambda: len(ready_pods(rehearsal)) == 2, "two pods are Ready")
-    wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget lets one go")
+    wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget allows one eviction")
     first, second = ready_pods(rehearsal)
     evict(rehearsal, first)
     with pytest.raises(client.ApiException) as refused:
@@ -147,7 +149,7 @@ def test_of_two_pods_one_stays_while_the_other_is_evicted(rehearsal: Rehearsal) 
     wait_until(lambda: len(ready_pods(rehearsal)) == 2, "two pods are Ready again")
 
 
-def test_a_rollout_with_every_gpu_taken_goes_through_and_the_load_balancer_changes_its_kind(
+def test_a_rollout_completes_with_all_gpus_in_use_and_the_load_balancer_changes_its_type(
     rehearsal: Rehearsal,
 ) -> None:
     nodes = client.CoreV1Api(rehearsal.api).list_node(label_selector=f"node.kubernetes.io/instance-type={TYPE}").items
@@ -163,19 +165,19 @@ def test_a_rollout_with_every_gpu_taken_goes_through_and_the_load_balancer_chang
             operations.setdefault(metadata.urn.rpartition("::")[2], set()).add(metadata.op)
 
     rehearsal.stack.preview(color="never", on_event=note)
-    assert operations.pop(f"{NAME}-service") >= {OpType.REPLACE}, "the preview shows what happens to the address"
+    assert operations.pop(f"{NAME}-service") >= {OpType.REPLACE}, "the preview shows the replacement of the address"
     assert operations == {f"{NAME}-deployment": {OpType.UPDATE}, f"{NAME}-hpa": {OpType.UPDATE}}
     rehearsal.up()
     assert {pod.spec.containers[0].image for pod in ready_pods(rehearsal)} == {"example.com/bert:2"}
     states = seen_since(
         deployment.metadata.resource_version, client.AppsV1Api(rehearsal.api).list_namespaced_deployment
     )
-    assert {one.metadata.uid for one in states} == {deployment.metadata.uid}
-    assert min(one.status.ready_replicas or 0 for one in states) == 1, "one pod serves at any time"
+    assert {state.metadata.uid for state in states} == {deployment.metadata.uid}
+    assert min(state.status.ready_replicas or 0 for state in states) == 1, "one pod serves at any time"
     after = service_of(rehearsal)
     assert after.metadata.annotations == {ADDRESS_TYPE: "intranet"}
     assert after.metadata.uid != before.metadata.uid
-    [old], [new] = (one.status.load_balancer.ingress for one in (before, after))
+    [old], [new] = (service.status.load_balancer.ingress for service in (before, after))
     assert new.ip != old.ip
     assert int(new.ip.rpartition(".")[2]) >= 200, "the simulated load balancers of the intranet"
     assert not [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]

@@ -1,4 +1,4 @@
-"""A stack's list of services is edited, and two components are used by a program of another project."""
+"""Edit a stack's list of services, and use two components in another project's program."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def three_services(rehearsal: Rehearsal) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("three_services")
-def test_the_order_of_services_is_no_change_and_a_removed_one_takes_only_its_own_along(rehearsal: Rehearsal) -> None:
+def test_reordering_services_changes_nothing_and_removing_a_service_deletes_only_its_resources(
+    rehearsal: Rehearsal,
+) -> None:
     rehearsal.edit(services=[service(name) for name in reversed(NAMES)])
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
@@ -64,7 +66,7 @@ def test_the_order_of_services_is_no_change_and_a_removed_one_takes_only_its_own
 
 @pytest.fixture
 def deployment(rehearsal: Rehearsal) -> Iterator[None]:
-    """A Deployment on a GPU node that no stack of ours made, in a cluster with monitoring."""
+    """A Deployment outside any stack, on a GPU node of a cluster with monitoring."""
     core, apps = client.CoreV1Api(rehearsal.api), client.AppsV1Api(rehearsal.api)
     guide_by_hand.prometheus(rehearsal)
     capacity = {"cpu": "8", "memory": "32Gi", "pods": "10", "nvidia.com/gpu": "1"}
@@ -85,7 +87,7 @@ def deployment(rehearsal: Rehearsal) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("deployment")
-def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(rehearsal: Rehearsal) -> None:
+def test_another_projects_program_uses_only_the_adapter_and_an_autoscaler(rehearsal: Rehearsal) -> None:
     folder = rehearsal.layout.checkout.parent / "foreign"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(CHECKOUT / "tests" / "engine" / "foreign", folder)
@@ -108,4 +110,4 @@ def test_a_program_of_another_project_uses_the_adapter_and_an_autoscaler_alone(r
     stack.destroy(color="never")
     left = cluster_leftovers(rehearsal.layout)
     [monitoring] = rehearsal.store.read().resources
-    assert left == ["Deployment own", f"cloud resource {monitoring}"], "what was there before stays"
+    assert left == ["Deployment own", f"cloud resource {monitoring}"], "existing resources stay"

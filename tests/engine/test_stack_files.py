@@ -1,4 +1,4 @@
-"""Settings files as the real engine reads them: its values are those of the check, and it refuses what is invalid."""
+"""Settings files in the real engine: it passes the values that the check expects, and refuses invalid files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = (
     "between_target_and_range",
 )
 REFUSED = ("file_key_twice", "file_tab", "file_number_as_key")
-"""By the engine, before the program runs."""
+"""The engine refuses these before it runs the program."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +35,8 @@ def reset(rehearsal: Rehearsal) -> Iterator[None]:
     rehearsal.reset()
 
 
-def previewed(rehearsal: Rehearsal, name: str) -> str:
-    """What a preview says of a wrong file, which has the salt that the engine would write into it."""
+def preview_error(rehearsal: Rehearsal, name: str) -> str:
+    """Return the error of a preview with a wrong file, to which the encryption salt is added."""
     content = (FOLDER / f"{name}.yaml").read_text()
     salt = re.findall(r"^encryptionsalt: .*\n", (CHECKOUT / "Pulumi.rehearsal.yaml").read_text(), re.MULTILINE)
     rehearsal.stack_file.write_text(content.replace("config:\n", f"{salt[0]}config:\n", 1))
@@ -46,19 +46,19 @@ def previewed(rehearsal: Rehearsal, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_program_says_what_is_wrong_and_nothing_is_planned(rehearsal: Rehearsal, name: str) -> None:
-    said = previewed(rehearsal, name)
-    assert "the configuration of stack rehearsal cannot be used:" in said
-    assert wrong_file(FOLDER / f"{name}.yaml").sentence in said
-    assert "Traceback" not in said
-    assert "alicloud:" not in said, "no resource but the stack itself"
+def test_the_program_reports_the_error_and_plans_no_resources(rehearsal: Rehearsal, name: str) -> None:
+    error = preview_error(rehearsal, name)
+    assert "the configuration of stack rehearsal cannot be used:" in error
+    assert wrong_file(FOLDER / f"{name}.yaml").sentence in error
+    assert "Traceback" not in error
+    assert "alicloud:" not in error, "no resource except the stack"
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_never_comes_to_the_program_is_refused_by_the_engine(rehearsal: Rehearsal, name: str) -> None:
-    said = previewed(rehearsal, name)
-    assert "error: getting stack configuration" in said
-    assert "cannot be used" not in said
+def test_the_engine_refuses_files_that_it_cannot_parse(rehearsal: Rehearsal, name: str) -> None:
+    error = preview_error(rehearsal, name)
+    assert "error: getting stack configuration" in error
+    assert "cannot be used" not in error
 
 
 def test_a_run_with_another_config_file_ignores_the_stack_file(rehearsal: Rehearsal, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_run_with_another_config_file_ignores_the_stack_file(rehearsal: Rehear
     assert rehearsal.stack.preview(color="never", config_file=str(other)).change_summary
 
 
-def test_values_come_to_a_program_as_to_the_check(rehearsal: Rehearsal, tmp_path: Path) -> None:
+def test_a_program_receives_the_values_that_the_check_expects(rehearsal: Rehearsal, tmp_path: Path) -> None:
     seen: dict[str, str] = {}
 
     def program() -> None:
@@ -89,7 +89,7 @@ def test_values_come_to_a_program_as_to_the_check(rehearsal: Rehearsal, tmp_path
     assert seen == expected
 
 
-def test_the_engine_keeps_the_line_by_which_editors_find_the_schema(rehearsal: Rehearsal) -> None:
+def test_the_engine_keeps_the_schema_comment_for_editors(rehearsal: Rehearsal) -> None:
     first = rehearsal.stack_file.read_text().splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=")
     rehearsal.stack.set_config("waitForMetrics", automation.ConfigValue("7m"))

@@ -1,4 +1,4 @@
-"""Two teams' services on one platform, each in a stack of its own."""
+"""The services of two teams on a shared platform, each team with its own stack."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 
 
 class Stacks:
-    """Stacks of other names on the cloud of the rehearsal."""
+    """Further stacks on the rehearsal cloud."""
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._rehearsal = rehearsal
-        self._made: dict[str, automation.Stack] = {}
+        self._stacks: dict[str, automation.Stack] = {}
 
     def write(self, name: str, **settings: Any) -> automation.Stack:
-        """A stack with these settings; at the first use it is made."""
+        """Write the settings of a stack and return it; create it at the first call."""
         path = self._rehearsal.layout.checkout / f"Pulumi.{name}.yaml"
         content = yaml.safe_load(path.read_text()) if path.exists() else {}
         config = {"pulumi:disable-default-providers": ["*"]}
         content["config"] = config | {f"ackgpu:{key}": value for key, value in settings.items()}
         path.write_text(yaml.safe_dump(content, sort_keys=False))
-        if name not in self._made:
+        if name not in self._stacks:
             layout = self._rehearsal.layout
-            self._made[name] = automation.create_or_select_stack(
+            self._stacks[name] = automation.create_or_select_stack(
                 name, work_dir=str(layout.checkout), opts=engine_options(layout)
             )
-        return self._made[name]
+        return self._stacks[name]
 
     def remove(self) -> None:
-        """Teams before their platform."""
-        for name, stack in reversed(self._made.items()):
+        """Destroy and remove the stacks, teams before their platform."""
+        for name, stack in reversed(self._stacks.items()):
             stack.destroy(color="never")
             stack.workspace.remove_stack(name)
 
 
 @pytest.fixture
 def stacks(rehearsal: Rehearsal) -> Iterator[Stacks]:
-    several = Stacks(rehearsal)
-    yield several
-    several.remove()
+    created = Stacks(rehearsal)
+    yield created
+    created.remove()
 
 
 def team(name: str, metric: str = SM_UTIL) -> dict[str, Any]:
@@ -64,21 +64,21 @@ def team(name: str, metric: str = SM_UTIL) -> dict[str, Any]:
     return {"platform": PLATFORM, "services": [service]}
 
 
-def bought_by(rehearsal: Rehearsal) -> dict[str, Any]:
-    """What the vendor's resources are, but for the size that the autoscaler gives a pool."""
-    return {identity: one.inputs for identity, one in rehearsal.store.read().resources.items()}
+def vendor_resources(rehearsal: Rehearsal) -> dict[str, Any]:
+    """Return the inputs of the vendor's resources by ID. They exclude the pool size, which the autoscaler sets."""
+    return {resource_id: resource.inputs for resource_id, resource in rehearsal.store.read().resources.items()}
 
 
-def kinds_of(changes: Any) -> set[OpType]:
+def changed_operations(changes: Any) -> set[OpType]:
     return set(changes or {}) - {OpType.SAME, OpType.READ}
 
 
-def checks(stack: automation.Stack, rehearsal: Rehearsal) -> list[str]:
-    outputs = StackOutputs.of(stack.name, {name: one.value for name, one in stack.outputs().items()})
+def failed_steps(stack: automation.Stack, rehearsal: Rehearsal) -> list[str]:
+    outputs = StackOutputs.of(stack.name, {name: output.value for name, output in stack.outputs().items()})
     return [f"{step.name}: {step.observed}" for step in check_stack(outputs, rehearsal.client) if not step.ok]
 
 
-def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
+def test_teams_do_not_change_the_platform_and_it_stays_while_they_use_it(
     rehearsal: Rehearsal, stacks: Stacks, shown: Shown
 ) -> None:
     own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "metricsAdapter")}
@@ -90,18 +90,18 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
         path=True,
     )
     platform.up(color="never")
-    bought = bought_by(rehearsal)
+    resources = vendor_resources(rehearsal)
     release = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
-    assert checks(platform, rehearsal) == []
+    assert failed_steps(platform, rehearsal) == []
 
     first, second = stacks.write("team-a", **team("a")), stacks.write("team-b", **team("b"))
-    made: set[str] = set()
-    for one in (first, second):
-        result = one.up(color="never", on_event=lambda event: made.update(_made(event)))
-        assert kinds_of(result.summary.resource_changes) == {OpType.CREATE}
-        assert checks(one, rehearsal) == []
-    assert not [kind for kind in made if kind.startswith("alicloud:") or "helm" in kind]
-    assert "kubernetes:autoscaling/v2:HorizontalPodAutoscaler" in made
+    created: set[str] = set()
+    for stack in (first, second):
+        result = stack.up(color="never", on_event=lambda event: created.update(_created_types(event)))
+        assert changed_operations(result.summary.resource_changes) == {OpType.CREATE}
+        assert failed_steps(stack, rehearsal) == []
+    assert not [type_ for type_ in created if type_.startswith("alicloud:") or "helm" in type_]
+    assert "kubernetes:autoscaling/v2:HorizontalPodAutoscaler" in created
 
     stacks.write("team-a", **team("a", "DCGM_FI_DEV_ENC_UTIL"))
     with pytest.raises(automation.CommandError) as refused:
@@ -111,45 +111,45 @@ def test_teams_touch_nothing_of_the_platform_which_stays_as_long_as_they_use_it(
     )
     stacks.write("team-a", **team("a"))
 
-    # A refresh runs another program than the stack's: what the stack exports stays.
-    exported = {name: one.value for name, one in platform.outputs().items()}
-    assert made_to("refresh", "platform", rehearsal, shown)[0] == 0
-    assert {name: one.value for name, one in platform.outputs().items()} == exported
+    # `./ackgpu refresh` runs a different program, which must keep the outputs of the stack.
+    exported = {name: output.value for name, output in platform.outputs().items()}
+    assert run_command("refresh", "platform", rehearsal, shown)[0] == 0
+    assert {name: output.value for name, output in platform.outputs().items()} == exported
 
-    code, said = destroyed("platform", rehearsal, shown)
+    code, output = destroy("platform", rehearsal, shown)
     assert code != 0
-    assert "Nothing was destroyed: this platform is in use" in said
-    assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in said
-    assert "Deployment default/b (HPA default/b-hpa of stack ackgpu/team-b)" in said
-    for one in (platform, first, second):
-        assert kinds_of(one.preview(color="never").change_summary) == set()
+    assert "Nothing was destroyed: this platform is in use" in output
+    assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in output
+    assert "Deployment default/b (HPA default/b-hpa of stack ackgpu/team-b)" in output
+    for stack in (platform, first, second):
+        assert changed_operations(stack.preview(color="never").change_summary) == set()
 
-    code, said = destroyed("team-a", rehearsal, shown)
-    assert code == 0, said
-    assert bought_by(rehearsal) == bought
-    now = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
-    assert [one.metadata.name for one in now] == [one.metadata.name for one in release]
-    assert checks(second, rehearsal) == []
+    code, output = destroy("team-a", rehearsal, shown)
+    assert code == 0, output
+    assert vendor_resources(rehearsal) == resources
+    current = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
+    assert [secret.metadata.name for secret in current] == [secret.metadata.name for secret in release]
+    assert failed_steps(second, rehearsal) == []
 
-    assert destroyed("team-b", rehearsal, shown)[0] == 0
-    code, said = destroyed("platform", rehearsal, shown)
-    assert code == 0, said
+    assert destroy("team-b", rehearsal, shown)[0] == 0
+    code, output = destroy("platform", rehearsal, shown)
+    assert code == 0, output
     assert rehearsal.store.read().resources == {}
     assert cluster_leftovers(rehearsal.layout) == []
-    assert shown.in_the_open(rehearsal.layout, [planted]) == []
+    assert shown.leaks(rehearsal.layout, [planted]) == []
 
 
-def _made(event: automation.EngineEvent) -> list[str]:
+def _created_types(event: automation.EngineEvent) -> list[str]:
     metadata = event.resource_pre_event.metadata if event.resource_pre_event else None
     return [metadata.type] if metadata and metadata.op == OpType.CREATE else []
 
 
-def destroyed(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
-    return made_to("destroy", stack, rehearsal, shown)
+def destroy(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
+    return run_command("destroy", stack, rehearsal, shown)
 
 
-def made_to(command: str, stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
-    """`./ackgpu <command> --stack ... --yes`, with its exit code and what it printed."""
+def run_command(command: str, stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
+    """Run `./ackgpu <command> --stack ... --yes`; return its exit code and output."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
     with Command(["./ackgpu", command, "--stack", stack, "--yes"], cwd=layout.checkout, env=variables) as run:

@@ -1,4 +1,4 @@
-"""Every state that a service's Deployment and HPA go through, and not only those that a sample meets."""
+"""Record every state of a service's Deployment and HPA, including states that polling misses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from live.verify import ServiceOutputs
 
 
 class Watching:
-    """Watches while its `with` block runs."""
+    """Watches during the `with` block."""
 
     def __init__(self, api: client.ApiClient, service: ServiceOutputs) -> None:
         apps, autoscaling = client.AppsV1Api(api), client.AutoscalingV2Api(api)
         self.replicas: list[int] = []
-        """That the Deployment is asked for."""
+        """Each replica count in the Deployment's spec."""
         self.scaling_active: list[str] = []
-        """Status of the HPA's condition."""
+        """Each status of the HPA's condition `ScalingActive`."""
         self._watches: list[watch.Watch] = []
         self._ended = threading.Event()
         self._threads = [
@@ -40,8 +40,8 @@ class Watching:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        for one in self._watches:
-            one.stop()
+        for stream in self._watches:
+            stream.stop()
         for thread in self._threads:
             thread.join()
 
@@ -54,7 +54,7 @@ class Watching:
                 for event in watched.stream(listed, namespace, field_selector=f"metadata.name={name}"):
                     note(event["object"])
             except urllib3.exceptions.ProtocolError:
-                # So an interrupted stream ends.
+                # Stopping the watch interrupts the stream.
                 if not self._ended.is_set():
                     raise
 
@@ -65,4 +65,4 @@ class Watching:
 
     def _hpa(self, hpa: client.V2HorizontalPodAutoscaler) -> None:
         conditions = (hpa.status.conditions if hpa.status else None) or []
-        self.scaling_active += [one.status for one in conditions if one.type == "ScalingActive"]
+        self.scaling_active += [condition.status for condition in conditions if condition.type == "ScalingActive"]

@@ -1,4 +1,4 @@
-"""A program of another project: the adapter and one autoscaler, for a Deployment that is there already."""
+"""A program of another project: the adapter and an autoscaler for an existing Deployment."""
 
 from decimal import Decimal
 
