@@ -50,7 +50,7 @@ def rules_to_keep(
 def insert_kept(new_rules: Sequence[Rule], live_rules: Sequence[Rule], kept: Iterable[KeptRule]) -> list[Rule]:
     """Insert each kept rule after the live rules that precede it.
 
-    The order matters: if only unused rules were kept, the adapter must not change, since a change restarts it.
+    With this order, removing rules that HPAs still read does not change the adapter. Any change restarts it.
     """
     rules = list(new_rules)
     live_names = [exposed_name(rule) for rule in live_rules]
