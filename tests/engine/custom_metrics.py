@@ -27,7 +27,7 @@ NAME, NAMESPACE, PORT = "table", "default", 6444
 
 @dataclass
 class Requests:
-    """The answers for an HPA, one for each sync, and the times of its requests. Later requests get no values."""
+    """The answers for an HPA, one for each sync, and the times of its requests. Later requests get an empty list."""
 
     answers: Sequence[Samples]
     times: list[float] = field(default_factory=list)

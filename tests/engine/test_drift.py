@@ -123,7 +123,7 @@ def test_a_refresh_finds_drift_and_up_reverts_it(rehearsal: Rehearsal) -> None:
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
 
-def test_a_refresh_misses_an_uninstalled_release_and_up_installs_it(rehearsal: Rehearsal) -> None:
+def test_a_refresh_detects_an_uninstalled_release_and_up_installs_it_again(rehearsal: Rehearsal) -> None:
     assert uninstall(rehearsal.layout.kubeconfig.read_text(), "ackgpu/rehearsal")
     assert " adapter-release deleted" in run_command(rehearsal, "refresh")
     assert (rehearsal.up().summary.resource_changes or {})[OpType.CREATE] == 1

@@ -63,7 +63,7 @@ def _observed(sync: dict[str, Any]) -> dict[str, Any]:
         "replicas": sync["desired"],
         "usages": tuple(sync["usages"]),
         "scaling_active": conditions.get("ScalingActive", "ValidMetricFound") == "ValidMetricFound",
-        # The reason for a change hides this reason.
+        # On a change, its reason replaces the stabilization reason.
         "stabilized": None
         if sync["current"] != sync["desired"]
         else conditions["AbleToScale"] in ("ScaleUpStabilized", "ScaleDownStabilized"),

@@ -217,7 +217,7 @@ def _create_pod(api: client.ApiClient, app: str, pod: Pod) -> None:
         {
             # A finalizer keeps a terminating pod.
             "metadata": {"name": name, "labels": {"app": app}, "finalizers": ["ackgpu.test/keep"]},
-            # No scheduler or kubelet must act on the pod.
+            # Neither a scheduler nor a kubelet acts on the pod.
             "spec": {"schedulerName": "nobody", "containers": [{"name": "server", "image": "none"}]},
         },
     )

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/: bash runs each as the page has it and prints what the page shows."""
+"""Run the commands of README.md and docs/ in bash and compare the output with the pages."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_the_passphrase_is_changed(shell: Shell) -> None:
     shell.run("export PULUMI_CONFIG_PASSPHRASE=yes")
 
 
-def test_the_stack_moves_to_another_backend_and_the_old_one_forgets_it(shell: Shell, checkout: Path) -> None:
+def test_the_stack_moves_to_another_backend_and_no_backend_holds_the_key(shell: Shell, checkout: Path) -> None:
     for step in section("docs/changes-and-recovery.md", "Another backend"):
         shell.walk([replace(step, line=re.sub(r"<the (old|new) backend>", r'"file://$PWD/build/\1"', step.line))])
     key = yaml.safe_load(Layout(checkout).kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
@@ -146,7 +146,7 @@ def test_the_stack_moves_to_another_backend_and_the_old_one_forgets_it(shell: Sh
     shell.run("pulumi destroy")
 
 
-def test_the_end(shell: Shell) -> None:
+def test_down_ends_the_cloud(shell: Shell) -> None:
     shell.walk(section("docs/rehearsal.md", "By hand")[-1:])
 
 

@@ -269,7 +269,7 @@ def test_a_rehearsal_writes_nothing_to_temporary_folders(side_by_side: ParallelR
         assert [path for path in written if path != CHECKOUT and path not in CHECKOUT.parents] == []
 
 
-def test_by_hand_too_a_home_gets_nothing(rehearsal: Rehearsal, tmp_path: Path) -> None:
+def test_using_the_cloud_by_hand_writes_nothing_to_a_home(rehearsal: Rehearsal, tmp_path: Path) -> None:
     shell = subprocess.run(
         ["sh", "-ec", '. "$1"; pulumi preview; kubectl get nodes', "sh", rehearsal.layout.environment_file],
         cwd=rehearsal.layout.checkout,
