@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-_OF_A_URL = re.compile(r"-v?(\d+\.\d+\.\d+[^/?#]*)\.tgz$")
+_VERSION_IN_URL = re.compile(r"-v?(\d+\.\d+\.\d+[^/?#]*)\.tgz$")
 
 
 def chart_version(chart: str) -> str | None:
@@ -18,7 +18,7 @@ def chart_version(chart: str) -> str | None:
         chart: URL of a chart, or path of a folder or an archive.
     """
     if "://" in chart:
-        found = _OF_A_URL.search(chart)
+        found = _VERSION_IN_URL.search(chart)
         return found[1] if found else None
     path = Path(chart)
     try:

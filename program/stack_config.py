@@ -43,8 +43,8 @@ def stack_settings() -> Settings:
     """
     project = pulumi.get_project()
     config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}
-    of_the_host = set(get_config_secret_keys_env())
-    encrypted = [key.removeprefix(f"{project}:") for key in config if key in of_the_host or is_config_secret(key)]
+    host_secret_keys = set(get_config_secret_keys_env())
+    encrypted = [key.removeprefix(f"{project}:") for key in config if key in host_secret_keys or is_config_secret(key)]
     try:
         settings = parse_config(config, project=project, encrypted=encrypted)
     except SettingsError as error:

@@ -16,7 +16,7 @@ def prove_pipeline(
     This is not a resource, because a pipeline can break without a change of any input. Does nothing at preview.
 
     Args:
-        outputs: what the stack exports, as `live.verify.StackOutputs` reads it.
+        outputs: the stack's outputs, in the form that `live.verify.StackOutputs` reads.
         kubeconfig: of the cluster; a secret.
         wait_seconds: time until the operation fails with the broken link; 0: do not wait.
     """

@@ -201,4 +201,4 @@ def _malformed(key: str, text: str) -> str:
     try:
         return f"{key} is {text!r}, which is not a CIDR block; did you mean {IPv4Network(text, strict=False)}?"
     except ValueError:
-        return f"{key} is {text!r}, which is not a CIDR block; one looks like 10.0.0.0/16."
+        return f"{key} is {text!r}, which is not a CIDR block. Use for example 10.0.0.0/16."

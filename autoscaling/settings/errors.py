@@ -100,7 +100,7 @@ def model_errors(
 
 
 def models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in an annotation, such as that of `list[Service]`."""
+    """Yield the models in an annotation, such as `Service` in `list[Service]`."""
     if _is_model(annotation):
         yield annotation
     for argument in get_args(annotation):

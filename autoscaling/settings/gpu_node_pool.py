@@ -181,7 +181,7 @@ def _instance_types(pool: GpuNodePool) -> Iterator[str]:
         elif row.gpus < 1:
             yield (
                 f"{_TYPES} has {name} with a slice of a GPU ({row.gpus:g}), but pods request whole GPUs: choose a "
-                "type with at least one."
+                "type with at least one GPU."
             )
         elif row.gpus_documented and pool.gpus_per_node not in (None, row.gpus):
             yield (

@@ -107,7 +107,7 @@ class Service(Model):
     startup_time: Annotated[str, _STARTUP_TIME] | None = None
     """How long a pod takes to become Ready, such as 90s; the scale-down window must not be shorter."""
     args: list[str] = []
-    """Arguments of the container; by default those of its image."""
+    """Arguments of the container; by default the image's own."""
     env: dict[Annotated[str, _VARIABLE], str] = {}
     """Environment of the container, in plain text."""
     env_from: list[Annotated[str, _SECRET_NAME]] = []

@@ -93,7 +93,7 @@ class Checked:
 
 
 def check_file(path: Path) -> Checked:
-    """Check a settings file as the program does, and what the engine ignores in it.
+    """Check a settings file as the program does. Also refuse what the engine ignores.
 
     Raises:
         SettingsError: each error begins with the file and, if known, the line.
@@ -233,7 +233,7 @@ def _syntax_error(error: MarkedYAMLError) -> SettingsFileError:
     begin = _line(error.context_mark) if error.context else line
     if begin == line:
         return SettingsFileError(f"not valid YAML: {error.problem}.", line)
-    # The end of the file may be the first sign of what was not closed.
+    # An unclosed bracket or quote may show only at the end of the file.
     return SettingsFileError(f"not valid YAML: {error.context}, {error.problem} in line {line}.", begin)
 
 

@@ -27,7 +27,7 @@ _EXPECTED = {"bool_type": "true or false", "dict_type": "a map"}
 
 @dataclass(frozen=True)
 class Place:
-    """What the models allow for a value."""
+    """The constraints on a value."""
 
     annotation: Any
     """Its type."""
