@@ -157,8 +157,8 @@ def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
         faults = list(unexposed_metrics(settings, outputs["metricResources"]))
         if whole.cluster.autoscaling_api != "v2":
             faults.append(
-                f"{settings.platform} has cluster.autoscalingApi v2beta1, but other stacks need v2: set the services in "
-                f"{settings.platform}."
+                f"{settings.platform} has cluster.autoscalingApi v2beta1, but other stacks need v2: set the "
+                f"services in {settings.platform}."
             )
     if faults:
         raise pulumi.RunError("\n".join([f"the services do not fit the platform {settings.platform}:", *faults]))
