@@ -24,12 +24,12 @@ from tests.engine.command import wait_until
 
 NAMESPACE = "demo"
 
-FIRST: Mapping[str, Any] = {
+CONTROL_RULE: Mapping[str, Any] = {
     "seriesQuery": "queue_length",
     "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
     "metricsQuery": "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
 }
-"""A valid rule before the rules under test. Its metric shows whether they affect other rules."""
+"""A valid rule that precedes the rules under test: its metric shows whether they affect other rules."""
 
 _PROCESS = "prometheus-adapter on trial"
 _PORT = 6543
@@ -56,22 +56,22 @@ class Served:
         return self._values(f"nodes/*/{metric}")
 
     def _values(self, path: str) -> Values:
-        answer = self.client.get(f"{_API}/{path}")
-        if not answer.is_success:
-            return f"error {answer.status_code}"
-        items = answer.json()["items"]
+        response = self.client.get(f"{_API}/{path}")
+        if not response.is_success:
+            return f"error {response.status_code}"
+        items = response.json()["items"]
         return {item["describedObject"]["name"]: Decimal(parse_quantity(item["value"])) for item in items}
 
 
 @dataclass(frozen=True)
-class Ended:
+class Exited:
     """The adapter exited."""
 
     log: str
 
 
 @dataclass(frozen=True)
-class Blind:
+class ListsNothing:
     """The adapter runs but lists no metrics."""
 
     log: str
@@ -91,7 +91,7 @@ class AdapterTrial:
         self._trust.load_cert_chain(folder / "admin.crt", folder / "admin.key")
 
     @contextmanager
-    def on(self, rules: Sequence[Mapping[str, Any]]) -> Iterator[Served | Ended | Blind]:
+    def run(self, rules: Sequence[Mapping[str, Any]]) -> Iterator[Served | Exited | ListsNothing]:
         """Run the adapter on the rules; yield once it lists its metrics or fails."""
         (self._folder / "config.yaml").write_text(yaml.safe_dump({"rules": list(rules)}))
         log = self._processes.log_path(_PROCESS)
@@ -108,15 +108,15 @@ class AdapterTrial:
         finally:
             self._processes.stop(_PROCESS)
 
-    def _outcome(self, served: Served) -> Served | Ended | Blind | None:
-        ended = not self._processes.running(_PROCESS)
+    def _outcome(self, served: Served) -> Served | Exited | ListsNothing | None:
+        exited = not self._processes.running(_PROCESS)
         log = self._processes.log_path(_PROCESS).read_text()
-        if ended:
-            return Ended(log)
+        if exited:
+            return Exited(log)
         if "unable to update list of all metrics" in log:
-            return Blind(log)
+            return ListsNothing(log)
         try:
-            return served if f"pods/{FIRST['seriesQuery']}" in served.names() else None
+            return served if f"pods/{CONTROL_RULE['seriesQuery']}" in served.names() else None
         except (httpx.TransportError, KeyError):
             return None
 

@@ -1,6 +1,6 @@
 """A stand-in for Prometheus and the adapter: it serves `custom.metrics.k8s.io` from a table.
 
-Hundreds of HPAs must read an exact value at each sync. Scrapes and rules cannot time values so precisely.
+Hundreds of HPAs must each read an exact value at each sync; scrapes and rules are not that precise.
 The other engine tests use the real adapter.
 """
 
@@ -38,8 +38,8 @@ class Requests:
         return self.times[: len(self.answers)]
 
     @property
-    def over(self) -> bool:
-        """Whether the HPA has sent another request, so it has processed the last answer."""
+    def finished(self) -> bool:
+        """Whether the HPA has sent another request, and so has processed the last answer."""
         return len(self.times) > len(self.answers)
 
 
@@ -61,7 +61,7 @@ class Table:
         if number == "0":
             requests.times.append(0)
         requests.times[-1] = time.monotonic()
-        values = {} if requests.over else requests.answers[len(requests.times) - 1][int(number)]
+        values = {} if requests.finished else requests.answers[len(requests.times) - 1][int(number)]
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         items = [
             {
@@ -105,7 +105,7 @@ def serving(table: Table, address: str) -> Iterator[bytes]:
     thread = threading.Thread(target=loop.run_until_complete, args=[serve()])
     thread.start()
     try:
-        assert started.wait(10), f"{address}:{PORT} cannot be served"
+        assert started.wait(10), f"the server on {address}:{PORT} does not start"
         yield authority.cert_pem.bytes()
     finally:
         loop.call_soon_threadsafe(stop.set)

@@ -1,7 +1,7 @@
 """The resources of a cluster whose owner followed the guide by hand.
 
-The node pool and Prometheus are as the vendor's console creates them. The manifests are the guide's, created as
-`kubectl create` does. A separate Pulumi program installs the release with the Helm in the Kubernetes provider.
+The node pool and Prometheus are as the vendor's console creates them. The guide's manifests are created as by
+`kubectl create`. A separate Pulumi program installs the release, with the Helm of the Kubernetes provider.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rehearsal.automation import engine_options
 from tests.engine.conftest import Rehearsal
 
 DATA = Path(__file__).parents[1] / "data"
-GUIDES_RULES: Sequence[Mapping[str, Any]] = yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
+GUIDE_RULES: Sequence[Mapping[str, Any]] = yaml.safe_load((DATA / "seed_rules_default.yaml").read_text())
 
 
 def node_pool(rehearsal: Rehearsal, **inputs: Any) -> str:

@@ -83,19 +83,19 @@ def specification(autoscaler: Autoscaler, target: Mapping[str, str], metrics: li
 
 
 def _rules(rules: ScalingRules, default: ScalingRules) -> dict[str, Any] | None:
-    written: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if rules.stabilization_window_seconds != default.stabilization_window_seconds:
-        written["stabilizationWindowSeconds"] = rules.stabilization_window_seconds
+        fields["stabilizationWindowSeconds"] = rules.stabilization_window_seconds
     if rules.policies != default.policies:
-        written["policies"] = [
+        fields["policies"] = [
             {"type": policy.type, "value": policy.value, "periodSeconds": policy.period_seconds}
             for policy in rules.policies
         ]
     if rules.select_policy != default.select_policy:
-        written["selectPolicy"] = rules.select_policy
+        fields["selectPolicy"] = rules.select_policy
     if rules.tolerance != DEFAULT_TOLERANCE:
-        written["tolerance"] = f"{rules.tolerance}m"
-    return written or None
+        fields["tolerance"] = f"{rules.tolerance}m"
+    return fields or None
 
 
 class Generator:
@@ -104,15 +104,15 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def anything(self) -> Situation:
-        """Return a situation for the controller alone, which may include what an API server refuses."""
+    def for_the_controller(self) -> Situation:
+        """Return a situation for the controller alone. An API server might refuse it."""
         pick = self._random
         autoscaler = self._autoscaler(windows=(0, 1, 14, 15, 16, 30, 31, 60, 300), periods=(1, 15, 16, 30, 60, 1800))
         syncs: list[Sync] = []
-        load, pods = self._load(autoscaler), self._pods(most=12)
+        load, pods = self._load(autoscaler), self._pods(maximum=12)
         for _ in range(pick.randint(1, 12)):
             if pick.random() < 0.5:
-                load, pods = self._load(autoscaler), self._pods(most=12)
+                load, pods = self._load(autoscaler), self._pods(maximum=12)
             by_hand = self._replicas(autoscaler) if syncs and pick.random() < 0.05 else None
             syncs.append(Sync(pods, self._samples(load, pods, absurd=True), by_hand))
         return Situation(autoscaler, self._replicas(autoscaler), pick.choice([1, 15, 15, 60, 100]), tuple(syncs))
@@ -124,7 +124,7 @@ class Generator:
         metrics, so the time of that sync is unknown.
         """
         pick = self._random
-        pods = self._pods(most=4)
+        pods = self._pods(maximum=4)
         autoscaler = self._autoscaler(windows=(0, 1, 8, 20, 600), periods=(1, 8, 20, 600))
         loads = [load for _ in range(4) for load in [self._load(autoscaler)] * pick.randint(1, 2)]
         syncs = [Sync(pods, self._samples(load, pods, absurd=False)) for load in loads]
@@ -160,13 +160,13 @@ class Generator:
             return None
         if kind < 0.45:
             # Without a limit in either direction the decision equals the proposal.
-            free = (ScalingPolicy("Pods", 2**30, 1),)
+            unlimited = (ScalingPolicy("Pods", 2**30, 1),)
             return Behavior(
-                ScaleUp(policies=free, tolerance=self._tolerance()),
-                ScaleDown(policies=free, tolerance=self._tolerance(), stabilization_window_seconds=0),
+                ScaleUp(policies=unlimited, tolerance=self._tolerance()),
+                ScaleDown(policies=unlimited, tolerance=self._tolerance(), stabilization_window_seconds=0),
             )
         if kind < 0.55:
-            # A longer period in the other direction keeps changes that this direction's policies have dropped.
+            # The direction with the longer period remembers changes that the other direction has forgotten.
             near, far = self._random.sample([self._random.choice(periods[:-1]), periods[-1]], 2)
             return Behavior(
                 ScaleUp(policies=(ScalingPolicy("Pods", self._random.randint(1, 5), near),)),
@@ -216,13 +216,13 @@ class Generator:
             for target in autoscaler.targets
         )
 
-    def _pods(self, most: int) -> tuple[Pod, ...]:
+    def _pods(self, maximum: int) -> tuple[Pod, ...]:
         pick = self._random
         if pick.random() < 0.5:
-            return tuple(Pod(f"pod-{number}") for number in range(pick.randint(1, most)))
+            return tuple(Pod(f"pod-{number}") for number in range(pick.randint(1, maximum)))
         return tuple(
             Pod(f"pod-{number}", pick.choice(_PHASES), terminating=pick.random() < 0.08)
-            for number in range(pick.randint(0, most))
+            for number in range(pick.randint(0, maximum))
         )
 
     def _samples(self, load: tuple[int | None, ...], pods: tuple[Pod, ...], *, absurd: bool) -> Samples:

@@ -1,4 +1,4 @@
-"""Change the configuration of the cloud's real Prometheus for a while."""
+"""Change the configuration of the cloud's real Prometheus temporarily."""
 
 from __future__ import annotations
 

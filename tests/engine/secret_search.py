@@ -60,10 +60,10 @@ def _middle(content: bytes) -> bytes:
 
 def _base64_forms(part: bytes) -> Iterator[bytes]:
     """Yield the three base64 forms of a part, one for each offset of its first byte modulo 3."""
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + part)
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + part)
         # Without the characters that depend on the neighboring bytes.
-        yield encoded[(0, 2, 3)[before] : len(encoded) - (0, 3, 2)[(before + len(part)) % 3]]
+        yield encoded[(0, 2, 3)[offset] : len(encoded) - (0, 3, 2)[(offset + len(part)) % 3]]
 
 
 def in_files(folder: Path, secrets: list[Secret]) -> Iterator[tuple[Path, str]]:
@@ -85,7 +85,7 @@ def in_processes(secrets: list[Secret]) -> Iterator[tuple[str, str]]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             name = process.name()
-            shown = {"arguments": process.cmdline(), "environment": process.environ().values()}
-            for kind, values in shown.items():
+            visible = {"arguments": process.cmdline(), "environment": process.environ().values()}
+            for kind, values in visible.items():
                 content = "\0".join(values).encode(errors="surrogateescape")
                 yield from ((f"{kind} of {name}", secret.name) for secret in secrets if secret.is_in(content))

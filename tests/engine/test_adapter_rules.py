@@ -21,7 +21,7 @@ from autoscaling.metrics.exposed_name import name_of_rule
 from live.verify.cluster_reader import ClusterReader
 from rehearsal.processes import Processes
 from rehearsal.simulation.scaling_groups import kwok_node
-from tests.engine.adapter_trial import FIRST, NAMESPACE, AdapterTrial, Blind, Ended, Served
+from tests.engine.adapter_trial import CONTROL_RULE, NAMESPACE, AdapterTrial, Exited, ListsNothing, Served
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
 
@@ -88,9 +88,9 @@ GENERATED_VALUES = [
 """Rules, and the expected values of each metric by pod."""
 
 COPIES = 128
-"""Go iterates over a map of three from a random one of eight positions; one of them gives the rarer answer.
+"""Go starts each iteration over a map of three at one of eight random positions.
 
-The chance that no copy gets that answer is 1 in 20 million."""
+A single position gives the rarer answer. The chance that no copy gets it is 1 in 20 million."""
 
 
 class _Exposition(BaseHTTPRequestHandler):
@@ -146,7 +146,7 @@ def _has_series(url: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def objects(rehearsal: Rehearsal) -> Iterator[None]:
+def pods_and_nodes(rehearsal: Rehearsal) -> Iterator[None]:
     """The pods and nodes of the series."""
     core = client.CoreV1Api(rehearsal.api)
     nodes = ("node-1", "node-2")
@@ -189,7 +189,7 @@ def trial(
     rehearsal: Rehearsal,
     processes: Processes,
     prometheus: str,
-    objects: None,
+    pods_and_nodes: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AdapterTrial:
     folder = tmp_path_factory.mktemp("adapter")
@@ -204,16 +204,16 @@ def trial(
 def test_generated_rules_read_the_expected_values(
     trial: AdapterTrial, rules: RuleSet, values: dict[str, dict[str, Any]]
 ) -> None:
-    with trial.on([FIRST, *rules.rules()]) as outcome:
+    with trial.run([CONTROL_RULE, *rules.rules()]) as outcome:
         assert isinstance(outcome, Served), outcome
         listed = outcome.names()
         for metric, pods in values.items():
             assert f"pods/{metric}" in listed
-            assert _agree(outcome.of_pods(metric, GENERATED_NAMESPACE), pods), metric
+            assert _matches(outcome.of_pods(metric, GENERATED_NAMESPACE), pods), metric
             assert outcome.of_pods(metric, "gpu-mon") in ({}, "error 404"), "the exporter's own pod has no value"
 
 
-GENERATED = [FIRST, *RuleSet().rules()]
+GENERATED = [CONTROL_RULE, *RuleSet().rules()]
 
 
 @pytest.mark.parametrize(
@@ -225,36 +225,36 @@ GENERATED = [FIRST, *RuleSet().rules()]
         for rule_set in SETS
     ],
 )
-def test_the_real_adapter_treats_the_rules_as_recorded(trial: AdapterTrial, rule_set: dict[str, Any]) -> None:
+def test_the_real_adapter_behaves_as_recorded(trial: AdapterTrial, rule_set: dict[str, Any]) -> None:
     expected = rule_set["adapter"]
     if "differs" in expected:
-        return _differs(trial, rule_set)
-    with trial.on([*GENERATED, *rule_set["rules"]]) as outcome:
+        return _check_copies_differ(trial, rule_set)
+    with trial.run([*GENERATED, *rule_set["rules"]]) as outcome:
         if "ends" in expected:
-            assert isinstance(outcome, Ended), outcome
+            assert isinstance(outcome, Exited), outcome
             assert expected["ends"] in outcome.log
         elif "lists_nothing" in expected:
-            assert isinstance(outcome, Blind), outcome
+            assert isinstance(outcome, ListsNothing), outcome
             assert expected["lists_nothing"] in outcome.log
         else:
             assert isinstance(outcome, Served), outcome
-            _serves(outcome, expected)
+            _check_served(outcome, expected)
 
 
-def _serves(served: Served, expected: dict[str, Any]) -> None:
+def _check_served(served: Served, expected: dict[str, Any]) -> None:
     names = served.names()
     pods = {name.removeprefix("pods/") for name in names if name.startswith("pods/")}
-    ours = {name_of_rule(rule) for rule in GENERATED}
-    assert pods - ours == set(expected["lists"]) - ours
+    generated = {name_of_rule(rule) for rule in GENERATED}
+    assert pods - generated == set(expected["lists"]) - generated
     assert set(expected.get("lists_too", [])) <= names
     for metric, values in (expected["lists"] | expected.get("before", {})).items():
-        assert _agree(served.of_pods(metric), values), (metric, served.of_pods(metric))
+        assert _matches(served.of_pods(metric), values), (metric, served.of_pods(metric))
     for metric, values in expected.get("lists_of_nodes", {}).items():
         assert f"nodes/{metric}" in names
-        assert _agree(served.of_nodes(metric), values), (metric, served.of_nodes(metric))
+        assert _matches(served.of_nodes(metric), values), (metric, served.of_nodes(metric))
 
 
-def _agree(observed: Any, expected: Any) -> bool:
+def _matches(observed: Any, expected: Any) -> bool:
     if isinstance(expected, str) or isinstance(observed, str):
         return bool(observed == expected)
     choices = {name: value if isinstance(value, list) else [value] for name, value in expected.items()}
@@ -263,21 +263,21 @@ def _agree(observed: Any, expected: Any) -> bool:
     )
 
 
-def _differs(trial: AdapterTrial, rule_set: dict[str, Any]) -> None:
-    """Check that renamed copies of a rule get different answers in a single run of the adapter."""
+def _check_copies_differ(trial: AdapterTrial, rule_set: dict[str, Any]) -> None:
+    """Check that copies of a rule with different names get different answers in a single run of the adapter."""
     [rule], [(metric, answers)] = rule_set["rules"], rule_set["adapter"]["differs"].items()
     copies = [{**rule, "name": {"as": f"{metric}_{number}"}} for number in range(COPIES)]
-    with trial.on([*GENERATED, *copies]) as served:
+    with trial.run([*GENERATED, *copies]) as served:
         assert isinstance(served, Served)
         observed = [served.of_pods(f"{metric}_{number}") for number in range(COPIES)]
     for answer in answers:
-        assert any(_agree(values, answer) for values in observed), (answer, observed)
+        assert any(_matches(values, answer) for values in observed), (answer, observed)
 
 
 @pytest.mark.case("B3")
 @pytest.mark.case("B5")
 def test_the_chart_does_not_change_rules_and_an_hpa_reads_the_metric_of_an_extra_rule(rehearsal: Rehearsal) -> None:
-    # Most of these series do not exist, which does not affect the series that does.
+    # Prometheus lacks most of these series; that does not affect the others.
     extra = _with_unique_names(rule_set for rule_set in SETS if "says" not in rule_set)
     [service] = rehearsal.setting("services")
     metric = "gpu_PROCESS_SM_UTIL_avg"

@@ -189,7 +189,7 @@ def by_hand(rehearsal: Rehearsal) -> Iterator[None]:
         "url": rehearsal.layout.prometheus_api_url.read_text(),
         "logLevel": 5,
         "metricsRelistInterval": "5s",
-        "adapter": {"rules": {"default": False, "custom": [*guide_by_hand.GUIDES_RULES, FOREIGN_RULE]}},
+        "adapter": {"rules": {"default": False, "custom": [*guide_by_hand.GUIDE_RULES, FOREIGN_RULE]}},
     }
     helm = guide_by_hand.helm_install(
         rehearsal, {"AlibabaCloudMetricsAdapter": {**FOREIGN_VALUES, "prometheus": prometheus}}

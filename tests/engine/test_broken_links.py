@@ -1,4 +1,4 @@
-"""Break each link of the real pipeline in turn: `up` and the checks name the broken link."""
+"""Break each link of the real pipeline in turn: `up` and the checks report it."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def no_rule(rehearsal: Rehearsal) -> Iterator[None]:
 
 @contextmanager
 def no_ready_pod(rehearsal: Rehearsal) -> Iterator[None]:
-    def scheduled_by(name: str) -> None:
+    def set_scheduler(name: str) -> None:
         patch = {"spec": {"template": {"spec": {"schedulerName": name}}}}
         client.AppsV1Api(rehearsal.api).patch_namespaced_deployment(SERVICE, "default", patch)
 
-    scheduled_by("nobody")
+    set_scheduler("nobody")
     yield
-    scheduled_by("default-scheduler")
+    set_scheduler("default-scheduler")
 
 
 def with_scrape_config(change: Callable[[dict[str, Any]], None]) -> Callable[[Rehearsal], Any]:
@@ -98,11 +98,11 @@ def with_scrape_config(change: Callable[[dict[str, Any]], None]) -> Callable[[Re
     return lambda rehearsal: configured(rehearsal.layout, change)
 
 
-def exporter_gone(content: dict[str, Any]) -> None:
+def without_exporter(content: dict[str, Any]) -> None:
     content["scrape_configs"][0]["static_configs"] = [{"targets": ["127.0.0.1:1"]}]
 
 
-def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+def relabeled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     def change(content: dict[str, Any]) -> None:
         content["scrape_configs"][0]["metric_relabel_configs"] = list(steps)
 
@@ -127,18 +127,18 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
         (no_rule, f"no adapter rule exposes {METRIC}"),
         (no_ready_pod, f"pods of default/{SERVICE}: 0 of 1 Ready"),
         (
-            with_scrape_config(exporter_gone),
+            with_scrape_config(without_exporter),
             "no exporter: Prometheus has no series DCGM_*",
         ),
         (
             with_scrape_config(
-                relabelled({"source_labels": ["__name__"], "regex": "DCGM_CUSTOM_.*", "action": "drop"}),
+                relabeled({"source_labels": ["__name__"], "regex": "DCGM_CUSTOM_.*", "action": "drop"}),
             ),
             f"no series: the exporter has no {METRIC}",
         ),
         (
             with_scrape_config(
-                relabelled(
+                relabeled(
                     {"source_labels": ["PodName"], "target_label": "pod"},
                     {"source_labels": ["NamespaceName"], "target_label": "namespace"},
                     {"regex": "PodName|NamespaceName", "action": "labeldrop"},
@@ -159,13 +159,13 @@ def relabelled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
         "other-labels",
     ],
 )
-def test_the_broken_link_is_named_until_it_is_fixed(rehearsal: Rehearsal, fault: Any, sentence: str) -> None:
+def test_reports_a_broken_link_until_it_is_fixed(rehearsal: Rehearsal, fault: Any, sentence: str) -> None:
     with fault(rehearsal):
         assert sentence in (reported_link(rehearsal, sentence) or "")
     assert reported_link(rehearsal, None) is None
 
 
-def test_up_without_changes_fails_and_names_the_broken_link(rehearsal: Rehearsal) -> None:
+def test_an_up_without_changes_reports_a_broken_link_and_fails(rehearsal: Rehearsal) -> None:
     rehearsal.edit(waitForMetrics="1s")
     with adapter_down(rehearsal):
         assert "the adapter is down" in (reported_link(rehearsal, "the adapter is down") or "")
@@ -175,5 +175,5 @@ def test_up_without_changes_fails_and_names_the_broken_link(rehearsal: Rehearsal
         changes = rehearsal.up().summary.resource_changes
     assert "after 1 s the metrics cannot be read. custom metrics API: the adapter is down" in str(failure.value)
     assert "Traceback" not in str(failure.value)
-    assert set(changes or {}) == {automation.OpType.SAME}, "with waitForMetrics 0s an up succeeds during an incident"
+    assert set(changes or {}) == {automation.OpType.SAME}, "with waitForMetrics 0s, `up` ignores a broken link"
     assert reported_link(rehearsal, None) is None

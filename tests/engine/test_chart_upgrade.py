@@ -71,7 +71,7 @@ def upgraded(rehearsal: Rehearsal) -> str:
     return chart(rehearsal, "1.4.0")
 
 
-def test_an_upgrade_under_load_is_announced_replaces_only_the_release_and_keeps_all_replicas(
+def test_a_chart_upgrade_under_load_replaces_only_the_release_and_keeps_all_replicas(
     rehearsal: Rehearsal, upgraded: str
 ) -> None:
     [service] = rehearsal.outputs().services
@@ -79,16 +79,16 @@ def test_an_upgrade_under_load_is_announced_replaces_only_the_release_and_keeps_
     with (
         only_load_on_this_machine(),
         Command(hey, cwd=rehearsal.layout.checkout),
-        Watching(rehearsal.api, service) as seen,
+        Watching(rehearsal.api, service) as watching,
     ):
-        wait_until(lambda: seen.replicas[-1:] == [2], "the load adds a second replica", seconds=60)
+        wait_until(lambda: watching.replicas[-1:] == [2], "the load adds a second replica", seconds=60)
         use_chart(rehearsal, upgraded)
         previewed = rehearsal.stack.preview(color="never")
-        start = len(seen.replicas)
+        start = len(watching.replicas)
         result, steps = up_with_steps(rehearsal)
         # Include the state at the start of the change.
-        meanwhile = seen.replicas[start - 1 :]
-        active = list(seen.scaling_active)
+        replicas = watching.replicas[start - 1 :]
+        active = list(watching.scaling_active)
     for output in (previewed.stdout, result.stdout):
         assert re.search(
             r"chart changes from 1\.3\.2 to 1\.4\.0\. .*uninstalls the release and installs it again", output
@@ -96,8 +96,8 @@ def test_an_upgrade_under_load_is_announced_replaces_only_the_release_and_keeps_
         assert "replicas stay as they are" in output
     assert {name for _, name in steps} == {"adapter-release"}
     assert [op for op, _ in steps] == [OpType.DELETE_REPLACED, OpType.REPLACE, OpType.CREATE_REPLACEMENT]
-    assert set(meanwhile) == {2}
-    # Whether the controller syncs while the adapter is missing depends on timing.
+    assert set(replicas) == {2}
+    # The controller may or may not sync while the adapter is missing.
     assert active[-1] == "True"
     release = live_release(rehearsal)
     assert release and (release.version, release.status, release.revision) == ("1.4.0", "deployed", 1)
@@ -121,11 +121,11 @@ def test_up_recovers_from_a_failing_chart(rehearsal: Rehearsal) -> None:
 
 
 def never_ready(rehearsal: Rehearsal, version: str) -> str:
-    # The adapter does not find its configuration under this key.
+    # The adapter cannot find its configuration under this key.
     return chart(rehearsal, version, **{"  config.yaml: |": "  other.yaml: |"})
 
 
-def kill_up_during(rehearsal: Rehearsal, status: str, *, provider_too: bool) -> None:
+def kill_up_during(rehearsal: Rehearsal, status: str, *, kill_provider: bool) -> None:
     """Run `up` and kill it as soon as the release has the status."""
     options = engine_options(rehearsal.layout)
     pulumi = options.pulumi_command
@@ -141,23 +141,23 @@ def kill_up_during(rehearsal: Rehearsal, status: str, *, provider_too: bool) -> 
         process = psutil.Process(up.process.pid)
         try:
             wait_until(has_status, f"the release is {status}", seconds=60)
-            # The provider continues: it has its own process group.
-            killed = [process, *(process.children(recursive=True) if provider_too else [])]
-            for running in killed:
+            # The provider has its own process group and continues.
+            victims = [process, *(process.children(recursive=True) if kill_provider else [])]
+            for victim in victims:
                 # Children may exit when their parent is killed.
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    running.kill()
-            psutil.wait_procs(killed)
+                    victim.kill()
+            psutil.wait_procs(victims)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{up.output}") from error
         finally:
-            # Without this, the lock of a failed test fails the tests of every later module.
+            # A lock that a failed test leaves would fail all later modules.
             up.process.kill()
             up.end()
             rehearsal.stack.cancel()
 
 
-def five_minutes_later(rehearsal: Rehearsal) -> None:
+def age_release_by_five_minutes(rehearsal: Rehearsal) -> None:
     """Make Helm's newest record so old that its operation counts as abandoned."""
     core = client.CoreV1Api(rehearsal.api)
     release = live_release(rehearsal)
@@ -172,8 +172,8 @@ def five_minutes_later(rehearsal: Rehearsal) -> None:
 
 def test_up_cleans_up_after_an_up_that_was_killed_during_the_installation(rehearsal: Rehearsal, upgraded: str) -> None:
     use_chart(rehearsal, never_ready(rehearsal, "1.6.0"))
-    kill_up_during(rehearsal, "pending-install", provider_too=True)
-    five_minutes_later(rehearsal)
+    kill_up_during(rehearsal, "pending-install", kill_provider=True)
+    age_release_by_five_minutes(rehearsal)
     use_chart(rehearsal, upgraded)
     output = rehearsal.up().stdout
     assert "The adapter's release has been pending-install since" in output
@@ -185,7 +185,7 @@ def test_up_succeeds_after_the_provider_of_a_killed_up_has_finished_the_installa
     rehearsal: Rehearsal,
 ) -> None:
     use_chart(rehearsal, chart(rehearsal, "1.7.0"))
-    kill_up_during(rehearsal, "pending-install", provider_too=False)
+    kill_up_during(rehearsal, "pending-install", kill_provider=False)
     rehearsal.up()
     release = live_release(rehearsal)
     assert release and (release.version, release.status) == ("1.7.0", "deployed")
@@ -196,8 +196,8 @@ def test_up_repeats_a_killed_update(rehearsal: Rehearsal) -> None:
     # A change inside the chart takes effect only with a change of the release.
     adapter = rehearsal.setting("metricsAdapter")
     rehearsal.edit(metricsAdapter={**adapter, "chart": unready, "relistInterval": "6s"})
-    kill_up_during(rehearsal, "pending-upgrade", provider_too=True)
-    five_minutes_later(rehearsal)
+    kill_up_during(rehearsal, "pending-upgrade", kill_provider=True)
+    age_release_by_five_minutes(rehearsal)
     chart(rehearsal, "1.7.0")
     rehearsal.up()
     release = live_release(rehearsal)

@@ -58,7 +58,7 @@ def account(tools: Path) -> Iterator[Rehearsal]:
 
 @pytest.fixture(scope="module")
 def created(account: Rehearsal) -> Rehearsal:
-    """The account with a cluster of the stack. The last test deletes the cluster."""
+    """The account with a cluster that the stack created. The last test deletes it."""
     edit(account.layout, create=FROM_NOTHING)
     account.up()
     return account
@@ -86,7 +86,7 @@ def kubeconfig_in(state: list[dict[str, Any]]) -> str:
 
 
 def works(content: str) -> bool:
-    """Whether the API server accepts the credential of a kubeconfig."""
+    """Return whether the API server accepts the credential in a kubeconfig."""
     try:
         client.CoreV1Api(config.new_client_from_config_dict(yaml.safe_load(content))).list_node(limit=1)
     except client.ApiException as error:
@@ -216,16 +216,16 @@ def test_destroy_deletes_an_unprotected_cluster_in_order_with_a_revoked_credenti
     with_a_new_credential(created).destroy(color="never", run_program=True, on_event=events.append)
     order = [type_ for op, type_ in steps(events) if op == OpType.DELETE]
 
-    def at(type_: str) -> tuple[int, int]:
-        places = [index for index, deleted in enumerate(order) if deleted == type_]
-        return places[0], places[-1]
+    def positions(type_: str) -> tuple[int, int]:
+        found = [index for index, deleted in enumerate(order) if deleted == type_]
+        return found[0], found[-1]
 
     in_cluster = [index for index, type_ in enumerate(order) if type_.startswith("kubernetes:")]
-    assert max(in_cluster) < at(NODE_POOL)[1] < at(CLUSTER)[0]
-    assert at(CLUSTER)[1] < at(SWITCH)[0]
-    assert at(SWITCH)[1] < at(NETWORK)[0]
+    assert max(in_cluster) < positions(NODE_POOL)[1] < positions(CLUSTER)[0]
+    assert positions(CLUSTER)[1] < positions(SWITCH)[0]
+    assert positions(SWITCH)[1] < positions(NETWORK)[0]
     assert cloud(created).cluster is None
-    left = set(cluster_leftovers(created.layout))
-    assert existing <= left
-    assert len(left) == 3, "the vSwitches and their VPC"
+    leftovers = set(cluster_leftovers(created.layout))
+    assert existing <= leftovers
+    assert len(leftovers) == 3, "the vSwitches and their VPC"
     assert shown.leaks(created.layout, [old]) == []

@@ -41,13 +41,13 @@ def failed_steps(rehearsal: Rehearsal) -> list[str]:
     ]
 
 
-def widen_the_pool(rehearsal: Rehearsal) -> None:
+def raise_the_pool_maximum(rehearsal: Rehearsal) -> None:
     with rehearsal.store.transaction() as cloud:
         [pool] = [resource for resource in cloud.resources.values() if resource.type == NODE_POOL]
         pool.inputs["scalingConfig"]["maxSize"] = 3
 
 
-def widen_the_hpa(rehearsal: Rehearsal) -> None:
+def raise_the_hpa_maximum(rehearsal: Rehearsal) -> None:
     client.AutoscalingV2Api(rehearsal.api).patch_namespaced_horizontal_pod_autoscaler(
         "gpu-hpa", "default", {"spec": {"maxReplicas": 4}}, field_manager="kubectl-edit"
     )
@@ -88,7 +88,7 @@ def edit_the_rules(rehearsal: Rehearsal) -> None:
     core.patch_namespaced_config_map(name, SYSTEM, {"data": {"config.yaml": rules}})
 
 
-def test_verify_names_edited_rules_and_its_command_restores_them(rehearsal: Rehearsal) -> None:
+def test_verify_reports_edited_rules_and_its_command_restores_them(rehearsal: Rehearsal) -> None:
     edit_the_rules(rehearsal)
     [failure] = [step for step in failed_steps(rehearsal) if step.startswith("adapter rules")]
     assert (
@@ -101,7 +101,7 @@ def test_verify_names_edited_rules_and_its_command_restores_them(rehearsal: Rehe
 
 
 def test_a_refresh_finds_drift_and_up_reverts_it(rehearsal: Rehearsal) -> None:
-    for change in (widen_the_pool, widen_the_hpa, upgrade_by_hand):
+    for change in (raise_the_pool_maximum, raise_the_hpa_maximum, upgrade_by_hand):
         change(rehearsal)
     output = run_command(rehearsal, "refresh")
     for resource, changed in (

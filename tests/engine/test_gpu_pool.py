@@ -53,7 +53,7 @@ def set_min_replicas(rehearsal: Rehearsal, number: int) -> None:
     rehearsal.edit(services=[{**service, "autoscaler": autoscaler}])
 
 
-def running(rehearsal: Rehearsal, label: str) -> dict[str, str]:
+def ready_pods(rehearsal: Rehearsal, label: str) -> dict[str, str]:
     """Return the node of each Ready pod by pod name."""
     pods = client.CoreV1Api(rehearsal.api).list_pod_for_all_namespaces(label_selector=label).items
     return {
@@ -97,7 +97,7 @@ def test_the_pool_is_created_with_all_types_and_zones_and_without_a_size(rehears
 
 def test_replicas_and_placeholders_run_on_the_tainted_nodes(rehearsal: Rehearsal) -> None:
     def each_on_its_own_node() -> bool:
-        replicas, warm = running(rehearsal, SERVICE), running(rehearsal, WARM)
+        replicas, warm = ready_pods(rehearsal, SERVICE), ready_pods(rehearsal, WARM)
         return len(replicas) == len(warm) == 1 and not set(replicas.values()) & set(warm.values())
 
     wait_until(each_on_its_own_node, "a replica and a placeholder run on different nodes")
@@ -105,10 +105,10 @@ def test_replicas_and_placeholders_run_on_the_tainted_nodes(rehearsal: Rehearsal
     assert taints == {TAINT}
 
 
-def test_verify_names_the_taint_that_blocks_the_exporter_and_its_command_adds_the_toleration(
+def test_verify_reports_the_taint_that_blocks_the_exporter_and_its_command_adds_the_toleration(
     rehearsal: Rehearsal,
 ) -> None:
-    assert running(rehearsal, EXPORTER) == {}
+    assert ready_pods(rehearsal, EXPORTER) == {}
     step = exporter_step(rehearsal)
     names = sorted(node.metadata.name for node in nodes(rehearsal))
     assert not step.ok
@@ -117,7 +117,7 @@ def test_verify_names_the_taint_that_blocks_the_exporter_and_its_command_adds_th
     rehearsal.edit(waitForMetrics="1s")
     with pytest.raises(automation.CommandError) as failure:
         rehearsal.up()
-    # Old series of earlier pods in Prometheus decide which check fails first.
+    # Which check fails first depends on old series in Prometheus.
     assert "after 1 s the metrics cannot be read. " in str(failure.value)
     assert f"does not tolerate the taint {TAINT}; `kubectl patch daemonset" in str(failure.value)
 
@@ -127,23 +127,23 @@ def test_verify_names_the_taint_that_blocks_the_exporter_and_its_command_adds_th
     rehearsal.edit(waitForMetrics="2m")
     rehearsal.up()
     assert exporter_step(rehearsal).ok
-    assert sorted(running(rehearsal, EXPORTER).values()) == names
+    assert sorted(ready_pods(rehearsal, EXPORTER).values()) == names
 
 
 def test_a_new_replica_preempts_a_placeholder_and_the_autoscaler_adds_a_node_for_it(rehearsal: Rehearsal) -> None:
-    [(placeholder, warm_node)] = running(rehearsal, WARM).items()
+    [(placeholder, warm_node)] = ready_pods(rehearsal, WARM).items()
     before = {node.metadata.name for node in nodes(rehearsal)}
-    first = running(rehearsal, SERVICE)
+    first = ready_pods(rehearsal, SERVICE)
     set_min_replicas(rehearsal, 2)
     rehearsal.up()
-    wait_until(lambda: len(running(rehearsal, SERVICE)) == 2, "two replicas run")
-    [second] = running(rehearsal, SERVICE).keys() - first.keys()
-    assert running(rehearsal, SERVICE)[second] == warm_node, "on the warm node"
+    wait_until(lambda: len(ready_pods(rehearsal, SERVICE)) == 2, "two replicas run")
+    [second] = ready_pods(rehearsal, SERVICE).keys() - first.keys()
+    assert ready_pods(rehearsal, SERVICE)[second] == warm_node, "on the warm node"
     events = client.CoreV1Api(rehearsal.api).list_namespaced_event("default").items
     assert placeholder in [event.involved_object.name for event in events if event.reason == "Preempted"]
 
-    wait_until(lambda: len(running(rehearsal, WARM)) == 1, "another placeholder runs")
-    [node] = running(rehearsal, WARM).values()
+    wait_until(lambda: len(ready_pods(rehearsal, WARM)) == 1, "another placeholder runs")
+    [node] = ready_pods(rehearsal, WARM).values()
     assert node not in before
     assert len(nodes(rehearsal)) == 3
 
@@ -170,7 +170,7 @@ def test_placeholders_without_a_gpu_do_not_block_up(rehearsal: Rehearsal) -> Non
     rehearsal.edit(gpuNodePool={**rehearsal.setting("gpuNodePool"), "warmGpus": 2})
     set_min_replicas(rehearsal, MAX_REPLICAS)
     changes = rehearsal.up().summary.resource_changes or {}
-    assert changes[automation.OpType.UPDATE] == 2, "HPA and placeholders, but not the refreshed pool"
-    wait_until(lambda: len(running(rehearsal, SERVICE)) == MAX_REPLICAS, "replicas use every GPU of the pool")
-    assert running(rehearsal, WARM) == {}
+    assert changes[automation.OpType.UPDATE] == 2, "only the HPA and the placeholders"
+    wait_until(lambda: len(ready_pods(rehearsal, SERVICE)) == MAX_REPLICAS, "replicas use every GPU of the pool")
+    assert ready_pods(rehearsal, WARM) == {}
     assert len(nodes(rehearsal)) == MAX_REPLICAS

@@ -16,16 +16,16 @@ SEED = 20260731
 
 def test_decisions_match_the_kubernetes_controller_in_generated_situations(tools: Path) -> None:
     generator = Generator(SEED)
-    situations = [generator.anything() for _ in range(SITUATIONS)]
-    answered = subprocess.run(
+    situations = [generator.for_the_controller() for _ in range(SITUATIONS)]
+    result = subprocess.run(
         [tools / "hpa-oracle"],
-        input="\n".join(json.dumps(_question(situation)) for situation in situations),
+        input="\n".join(json.dumps(_oracle_input(situation)) for situation in situations),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=600,
     )
-    observed = [[_observed(sync) for sync in json.loads(line)] for line in answered.stdout.splitlines()]
+    observed = [[_observed(sync) for sync in json.loads(line)] for line in result.stdout.splitlines()]
     differing = []
     for situation, real in zip(situations, observed, strict=True):
         ours = [_expected(*decision) for decision in situation.decisions([sync["seconds"] for sync in real])]
@@ -36,7 +36,7 @@ def test_decisions_match_the_kubernetes_controller_in_generated_situations(tools
     assert not differing, differing[0]
 
 
-def _question(situation: Situation) -> dict[str, Any]:
+def _oracle_input(situation: Situation) -> dict[str, Any]:
     metrics = [f"metric-{number}" for number, _ in enumerate(situation.autoscaler.targets)]
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "situation"}
     return {

@@ -1,7 +1,7 @@
 """Compare `autoscaling.hpa.controller` with the HPA controller of a real control plane.
 
-The comparison includes the defaults that the API server sets. The metrics (`custom_metrics`), the status of the pods
-and the scale target are simulated: no controller acts on its replicas.
+The comparison includes the defaults that the API server sets. The metrics (`custom_metrics`), the pods' status and the
+scale targets are simulated. No controller acts on a target's replicas.
 """
 
 from __future__ import annotations
@@ -68,28 +68,28 @@ def test_replicas_match_the_real_controller_in_generated_situations(layout: Layo
         custom_metrics.register(api, layout.address, authority)
         _define_workloads(api)
         list(threads.map(lambda item: _create_workload(api, *item), situations.items()))
-        seen = _Seen(api)
+        history = _ReplicaHistory(api)
         first, *others = situations.items()
         # The controller discovers the two new APIs after a delay.
         _create_hpa(api, *first)
         wait_until(lambda: table.requests[first[0]].times, "the controller reads a metric", seconds=60)
         list(threads.map(lambda item: _create_hpa(api, *item), others))
         wait_until(
-            lambda: all(requests.over for requests in table.requests.values()),
+            lambda: all(requests.finished for requests in table.requests.values()),
             "all HPAs have read all answers",
             seconds=300,
         )
-        differing, undecided = [], 0
+        differing, ambiguous = [], 0
         for name, situation in situations.items():
             expected = _expected(situation, table.requests[name].answered)
-            undecided += len(expected) > 1
-            observed = seen.changes(name), _limit(api, name)
+            ambiguous += len(expected) > 1
+            observed = history.changes(name), _limit(api, name)
             if observed not in expected:
                 differing.append(f"{name}: {situation}\nours: {expected}\nreal: {observed}")
     syncs = sum(len(requests.answers) for requests in table.requests.values())
     print(
         f"\n{len(situations)} situations with {syncs} syncs of the real controller were compared, "
-        f"and {len(differing)} differed; in {undecided} a sync was so close to the end of a window that both are right"
+        f"and {len(differing)} differed; in {ambiguous}, a sync was so close to the end of a window that both are right"
     )
     assert not differing, differing[0]
 
@@ -118,13 +118,13 @@ def _expected(situation: Situation, times: list[float]) -> list[Outcome]:
     return outcomes
 
 
-class _Seen:
+class _ReplicaHistory:
     """The replica counts of each workload since its creation, recorded by a watch."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._objects = client.CustomObjectsApi(api)
         self._replicas: dict[str, list[int]] = defaultdict(list)
-        self._place = {"group": GROUP, "version": VERSION, "namespace": NAMESPACE, "plural": PLURAL}
+        self._resource = {"group": GROUP, "version": VERSION, "namespace": NAMESPACE, "plural": PLURAL}
         threading.Thread(target=self._run, daemon=True).start()
         wait_until(lambda: self._replicas, "the watch begins")
 
@@ -132,14 +132,14 @@ class _Seen:
         # Stopping the API server ends the watch.
         with contextlib.suppress(client.ApiException, urllib3.exceptions.HTTPError):
             for event in watch.Watch(return_type="object").stream(
-                self._objects.list_namespaced_custom_object, **self._place
+                self._objects.list_namespaced_custom_object, **self._resource
             ):
                 workload = event["object"]
                 self._replicas[workload["metadata"]["name"]].append(workload["spec"]["replicas"])
 
     def changes(self, name: str) -> list[int]:
         """Return all replica counts of the workload so far."""
-        newest = self._objects.get_namespaced_custom_object(**self._place, name=name)["spec"]["replicas"]
+        newest = self._objects.get_namespaced_custom_object(**self._resource, name=name)["spec"]["replicas"]
         wait_until(lambda: self._replicas[name][-1:] == [newest], f"the watch has seen {newest} replicas of {name}")
         return self._replicas[name]
 

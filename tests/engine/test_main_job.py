@@ -43,7 +43,7 @@ def test_every_check_of_the_guide_passes_after_up(rehearsal: Rehearsal) -> None:
     assert [step for step in steps if not step.ok] == []
 
 
-def test_the_adapter_lists_what_the_guide_shows(rehearsal: Rehearsal) -> None:
+def test_the_adapter_lists_the_metrics_in_the_guide(rehearsal: Rehearsal) -> None:
     response = rehearsal.api.call_api(
         "/apis/custom.metrics.k8s.io/v1beta1",
         "GET",

@@ -1,4 +1,4 @@
-"""Another owner of a metrics API or of a Deployment stops the program; the stack's own resources do not."""
+"""The program refuses a metrics API or a Deployment with another owner, and accepts the stack's own resources."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def other_owners(rehearsal: Rehearsal) -> Iterator[None]:
 
 
 @pytest.fixture
-def emptied(rehearsal: Rehearsal) -> Iterator[None]:
+def destroyed_afterwards(rehearsal: Rehearsal) -> Iterator[None]:
     yield
     rehearsal.stack.destroy(color="never")
     rehearsal.reset()
@@ -71,7 +71,7 @@ def resource_types(rehearsal: Rehearsal) -> list[str]:
 
 @pytest.mark.case("F1")
 @pytest.mark.case("C5")
-@pytest.mark.usefixtures("other_owners", "emptied")
+@pytest.mark.usefixtures("other_owners", "destroyed_afterwards")
 def test_other_owners_stop_preview_and_up_and_nothing_is_created(rehearsal: Rehearsal) -> None:
     before = cluster_leftovers(rehearsal.layout)
     for operation in (rehearsal.stack.preview, rehearsal.up):
@@ -92,7 +92,7 @@ def test_other_owners_stop_preview_and_up_and_nothing_is_created(rehearsal: Rehe
         assert cluster_leftovers(rehearsal.layout) == before
 
 
-@pytest.mark.usefixtures("emptied")
+@pytest.mark.usefixtures("destroyed_afterwards")
 def test_preview_refuses_an_unmanaged_prometheus_instance_unless_the_settings_use_it(
     rehearsal: Rehearsal,
 ) -> None:
@@ -109,8 +109,8 @@ def test_preview_refuses_an_unmanaged_prometheus_instance_unless_the_settings_us
 
 @pytest.mark.case("F1")
 @pytest.mark.case("C5")
-@pytest.mark.usefixtures("emptied")
-def test_the_stacks_own_resources_are_accepted_also_after_an_hpa_rename(rehearsal: Rehearsal) -> None:
+@pytest.mark.usefixtures("destroyed_afterwards")
+def test_accepts_the_stacks_own_resources_even_after_an_hpa_rename(rehearsal: Rehearsal) -> None:
     rehearsal.up()
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
     services = rehearsal.setting("services")

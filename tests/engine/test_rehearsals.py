@@ -1,8 +1,8 @@
 """Kill or interrupt rehearsals, then run the rehearsals of two unprivileged users in parallel.
 
-An ended rehearsal leaves nothing behind, and the next rehearsal works. The two users have no root, no network and
-awkward paths. They run in `sandbox.py`: all folders except their checkouts and homes are read-only. Empty folders
-replace the machine's temporary folders. All tests are in this module because they share these rehearsals.
+A rehearsal leaves nothing behind, and the next rehearsal works. The two users have no root, no network and awkward
+paths. They run in `sandbox.py`, where only their checkouts and homes are writable, and empty folders replace the
+machine's temporary folders. All tests are in this module because they share these rehearsals.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class User:
         """The file with the output of the user's rehearsal."""
         return self.layout.checkout / "build" / "output"
 
-    def printed(self, text: str) -> bool:
+    def has_printed(self, text: str) -> bool:
         return self.output.exists() and text in self.output.read_text()
 
 
@@ -80,7 +80,7 @@ def checkout() -> Layout:
 
 
 @pytest.fixture(scope="module")
-def side_by_side(checkout: Layout) -> ParallelRehearsals:
+def parallel(checkout: Layout) -> ParallelRehearsals:
     tools = ensure_tools().parents[1]
     first = _user(checkout, tools, cache=".cache/ackgpu")
     # Unreachable proxies, a folder for each kind of file, and credentials of another cluster.
@@ -101,42 +101,42 @@ def side_by_side(checkout: Layout) -> ParallelRehearsals:
         system[place] = CHECKOUT / "build" / "engine" / f"instead of {place.replace('/', ' ').strip()}"
         shutil.rmtree(system[place], ignore_errors=True)
         system[place].mkdir()
-    seen = ParallelRehearsals([first, second], system)
+    rehearsals = ParallelRehearsals([first, second], system)
     specification = {
-        "writable": [str(folder) for user in seen.users for folder in (user.layout.checkout, user.home)],
+        "writable": [str(folder) for user in rehearsals.users for folder in (user.layout.checkout, user.home)],
         "stand_ins": {place: str(folder) for place, folder in system.items()},
         "kept": [str(CHECKOUT), str(tools)],
         "commands": [
             {
                 "arguments": arguments,
                 "cwd": str(user.layout.checkout),
-                # No Go: only the first build needs it.
+                # Without Go, which only the first build needs.
                 "env": {"PATH": os.defpath, "HOME": str(user.home), **user.variables},
                 "output": str(user.output),
             }
-            for user, arguments in zip(seen.users, (["make", "rehearse"], WITHOUT_LOAD), strict=True)
+            for user, arguments in zip(rehearsals.users, (["make", "rehearse"], WITHOUT_LOAD), strict=True)
         ],
     }
     sandbox = Path(__file__).with_name("sandbox.py")
     command = [sys.executable, str(sandbox), json.dumps(specification)]
-    with only_load_on_this_machine(), Command(command, cwd=CHECKOUT) as both:
+    with only_load_on_this_machine(), Command(command, cwd=CHECKOUT) as sandbox_job:
 
         def wait_for(text: str) -> None:
-            ended = both.process.poll
-            wait_until(lambda: first.printed(text) or ended() is not None, f"{text!r} printed", seconds=300)
-            printed = first.output.read_text() if first.output.exists() else both.output
+            ended = sandbox_job.process.poll
+            wait_until(lambda: first.has_printed(text) or ended() is not None, f"{text!r} printed", seconds=300)
+            printed = first.output.read_text() if first.output.exists() else sandbox_job.output
             assert text in printed, f"{text!r} is not in the output:\n{printed}"
 
         wait_for("== load:")
-        seen.secrets = secret_search.secrets_of(first.layout)
-        seen.under_load = _found(seen) | set(secret_search.in_processes(seen.secrets))
+        rehearsals.secrets = secret_search.secrets_of(first.layout)
+        rehearsals.under_load = _leaks(rehearsals) | set(secret_search.in_processes(rehearsals.secrets))
         wait_for("== pulumi destroy")
-        seen.before_destroy = {
-            (str(path), name) for path, name in secret_search.in_files(first.layout.backend, seen.secrets)
+        rehearsals.before_destroy = {
+            (str(path), name) for path, name in secret_search.in_files(first.layout.backend, rehearsals.secrets)
         }
-        seen.exit_code = both.end(300)
-    seen.afterwards = _found(seen)
-    return seen
+        rehearsals.exit_code = sandbox_job.end(300)
+    rehearsals.afterwards = _leaks(rehearsals)
+    return rehearsals
 
 
 def _user(layout: Layout, tools: Path, *, cache: str, **variables: str) -> User:
@@ -144,21 +144,24 @@ def _user(layout: Layout, tools: Path, *, cache: str, **variables: str) -> User:
     shutil.rmtree(home, ignore_errors=True)
     (home / cache).mkdir(parents=True)
     (home / cache / "tools").symlink_to(tools)
-    inside = {name: value if ":" in value else str(home / value) for name, value in variables.items()}
-    return User(layout, home, home / cache, inside)
+    environment = {name: value if ":" in value else str(home / value) for name, value in variables.items()}
+    return User(layout, home, home / cache, environment)
 
 
-def _found(seen: ParallelRehearsals) -> set[tuple[str, str]]:
+def _leaks(rehearsals: ParallelRehearsals) -> set[tuple[str, str]]:
     """Return the places and names of the first user's secrets in all writable folders."""
-    folders = [*seen.system.values(), *(folder for user in seen.users for folder in (user.layout.checkout, user.home))]
+    folders = [
+        *rehearsals.system.values(),
+        *(folder for user in rehearsals.users for folder in (user.layout.checkout, user.home)),
+    ]
     return {
         (str(path.relative_to(CHECKOUT / "build" / "engine")), name)
         for folder in folders
-        for path, name in secret_search.in_files(folder, seen.secrets)
+        for path, name in secret_search.in_files(folder, rehearsals.secrets)
     }
 
 
-def at_its_start(job: Command, layout: Layout) -> None:
+def at_the_start(job: Command, layout: Layout) -> None:
     job.wait_for("== starting the control plane")
     wait_until(lambda: stray_processes(layout), "the supervisor starts")
 
@@ -168,12 +171,12 @@ def while_the_control_plane_starts(job: Command, layout: Layout) -> None:
     assert not layout.ready_file.exists()
 
 
-def in_up(job: Command, layout: Layout) -> None:
+def during_up(job: Command, layout: Layout) -> None:
     job.wait_for("== pulumi up", "Release", "creating")
     assert list(layout.backend.rglob("locks/**/*.json")), "the state is locked"
 
 
-def in_destroy(job: Command, layout: Layout) -> None:
+def during_destroy(job: Command, layout: Layout) -> None:
     job.wait_for("== pulumi destroy", "deleting")
 
 
@@ -181,8 +184,8 @@ def wait_for_cleanup(layout: Layout) -> None:
     wait_until(lambda: not machine_leftovers(layout), "processes, ports and folder are released")
 
 
-@pytest.mark.parametrize("moment", [at_its_start, while_the_control_plane_starts, in_up, in_destroy])
-def test_the_processes_of_a_killed_rehearsal_end(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
+@pytest.mark.parametrize("moment", [at_the_start, while_the_control_plane_starts, during_up, during_destroy])
+def test_a_killed_rehearsal_leaves_no_processes(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
     with Command(WITHOUT_LOAD, checkout.checkout) as job:
         moment(job, checkout)
         job.process.kill()
@@ -190,7 +193,7 @@ def test_the_processes_of_a_killed_rehearsal_end(checkout: Layout, moment: Calla
         wait_for_cleanup(checkout)
 
 
-def test_the_next_start_ends_processes_without_a_supervisor(checkout: Layout) -> None:
+def test_the_next_start_ends_processes_that_lost_their_supervisor(checkout: Layout) -> None:
     with only_load_on_this_machine(), Command([*ACKGPU, "rehearse"], checkout.checkout) as job:
         job.wait_for("== load:")
         wait_until(lambda: "hey" in {process.name() for process in stray_processes(checkout)}, "the load runs")
@@ -217,7 +220,7 @@ def test_up_and_down_work_after_the_supervisor_of_a_running_cloud_is_killed(chec
 
 def test_a_killed_make_ends_its_rehearsal(checkout: Layout) -> None:
     with Command(["make", "rehearse"], checkout.checkout) as make:
-        at_its_start(make, checkout)
+        at_the_start(make, checkout)
         [job] = psutil.Process(make.process.pid).children()
         make.process.kill()
         make.process.wait()
@@ -225,7 +228,7 @@ def test_a_killed_make_ends_its_rehearsal(checkout: Layout) -> None:
         wait_for_cleanup(checkout)
 
 
-@pytest.mark.parametrize("moment", [at_its_start, in_up])
+@pytest.mark.parametrize("moment", [at_the_start, during_up])
 def test_ctrl_c_ends_the_rehearsal_cleanly(checkout: Layout, moment: Callable[[Command, Layout], None]) -> None:
     with Command(["make", "rehearse"], checkout.checkout) as make:
         moment(make, checkout)
@@ -236,25 +239,25 @@ def test_ctrl_c_ends_the_rehearsal_cleanly(checkout: Layout, moment: Callable[[C
     assert "Traceback" not in make.output
 
 
-def test_the_main_job_passes_after_interrupted_rehearsals(checkout: Layout, side_by_side: ParallelRehearsals) -> None:
-    assert side_by_side.users[0].layout == checkout
-    assert "== all steps passed" in side_by_side.users[0].output.read_text()
+def test_the_main_job_passes_after_interrupted_rehearsals(checkout: Layout, parallel: ParallelRehearsals) -> None:
+    assert parallel.users[0].layout == checkout
+    assert "== all steps passed" in parallel.users[0].output.read_text()
     assert machine_leftovers(checkout) == []
 
 
-def test_two_checkouts_rehearse_in_parallel(side_by_side: ParallelRehearsals) -> None:
-    for user in side_by_side.users:
+def test_two_checkouts_rehearse_in_parallel(parallel: ParallelRehearsals) -> None:
+    for user in parallel.users:
         output = user.output.read_text()
         assert "== all steps passed" in output, output
         result = json.loads((user.layout.output / "result.json").read_text())
         assert all(step["ok"] for step in result["steps"])
         assert result["leftovers"] == []
-    assert side_by_side.exit_code == 0
+    assert parallel.exit_code == 0
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_rehearsal_writes_only_the_cache_folder_in_a_home(side_by_side: ParallelRehearsals, number: int) -> None:
-    user = side_by_side.users[number]
+def test_a_rehearsal_writes_only_the_cache_folder_in_a_home(parallel: ParallelRehearsals, number: int) -> None:
+    user = parallel.users[number]
     assert (user.cache / "matplotlib").is_dir(), "the rehearsal used this home"
     written = [
         path for path in user.home.rglob("*") if not (path.is_relative_to(user.cache) or path in user.cache.parents)
@@ -262,9 +265,9 @@ def test_a_rehearsal_writes_only_the_cache_folder_in_a_home(side_by_side: Parall
     assert written == []
 
 
-def test_a_rehearsal_writes_nothing_to_temporary_folders(side_by_side: ParallelRehearsals) -> None:
-    # If this checkout is below a temporary folder, the sandbox has created the parent folders.
-    for place, folder in side_by_side.system.items():
+def test_a_rehearsal_writes_nothing_to_temporary_folders(parallel: ParallelRehearsals) -> None:
+    # The sandbox creates the parent folders of a checkout below a temporary folder.
+    for place, folder in parallel.system.items():
         written = [Path(place) / path.relative_to(folder) for path in folder.rglob("*")]
         assert [path for path in written if path != CHECKOUT and path not in CHECKOUT.parents] == []
 
@@ -285,18 +288,18 @@ def test_using_the_cloud_by_hand_writes_nothing_to_a_home(rehearsal: Rehearsal, 
 
 
 def places(found: set[tuple[str, str]], checkout: Path) -> set[tuple[str, str]]:
-    """Return the places under their names in docs/rehearsal.md; a folder of unnamed files ends with a slash."""
+    """Return the places by their names in docs/rehearsal.md; a slash marks a folder whose files have no names there."""
     cloud = f"{checkout.name}/build/rehearsal/cloud/"
-    named = set()
+    documented = set()
     for place, secret in found:
         place = place.removeprefix(cloud)
         folder = next((folder for folder in ("tmp/", "control-plane/etcd/") if place.startswith(folder)), place)
-        named.add((folder, secret))
-    return named
+        documented.add((folder, secret))
+    return documented
 
 
-def test_under_load_secrets_are_only_in_the_documented_places(side_by_side: ParallelRehearsals) -> None:
-    assert places(side_by_side.under_load, side_by_side.users[0].layout.checkout) == {
+def test_under_load_secrets_are_only_in_the_documented_places(parallel: ParallelRehearsals) -> None:
+    assert places(parallel.under_load, parallel.users[0].layout.checkout) == {
         ("kubeconfig", "key"),
         ("tmp/", "key"),
         ("prometheus_api_url", "token"),
@@ -305,11 +308,11 @@ def test_under_load_secrets_are_only_in_the_documented_places(side_by_side: Para
     }
 
 
-def test_the_state_and_its_history_contain_no_secret(side_by_side: ParallelRehearsals) -> None:
-    assert side_by_side.before_destroy == set()
+def test_the_state_and_its_history_contain_no_secret(parallel: ParallelRehearsals) -> None:
+    assert parallel.before_destroy == set()
 
 
-def test_the_files_after_a_rehearsal_contain_no_secret(side_by_side: ParallelRehearsals) -> None:
+def test_the_files_after_a_rehearsal_contain_no_secret(parallel: ParallelRehearsals) -> None:
     for name in ("result.json", "timeline.png", "supervisor.log", "logs/prometheus-adapter.log"):
-        assert (side_by_side.users[0].layout.output / name).exists(), "the search covers this file"
-    assert side_by_side.afterwards == set()
+        assert (parallel.users[0].layout.output / name).exists(), "the search covers this file"
+    assert parallel.afterwards == set()

@@ -32,7 +32,7 @@ def rename(rehearsal: Rehearsal, name: str, **formerly: str) -> None:
     rehearsal.edit(services=[{**service, "name": name, **formerly, "autoscaler": autoscaler}])
 
 
-def live(rehearsal: Rehearsal) -> dict[tuple[str, str], Any]:
+def live_objects(rehearsal: Rehearsal) -> dict[tuple[str, str], Any]:
     """Return the UIDs of the service's objects by kind and name, and the address."""
     core, apps = client.CoreV1Api(rehearsal.api), client.AppsV1Api(rehearsal.api)
     scaling, policy = client.AutoscalingV2Api(rehearsal.api), client.PolicyV1Api(rehearsal.api)
@@ -50,13 +50,13 @@ def live(rehearsal: Rehearsal) -> dict[tuple[str, str], Any]:
 
 @pytest.mark.case("G5")
 def test_a_rename_with_the_former_name_deletes_and_creates_nothing(rehearsal: Rehearsal) -> None:
-    before = live(rehearsal)
+    before = live_objects(rehearsal)
     assert {name for kind, name in before if kind != "Pod"} == {FIRST, f"{FIRST}-svc", f"{FIRST}-hpa"}
     for name in ("intents", "intentions"):
         rename(rehearsal, name, formerly=FIRST)
         changes = rehearsal.up().summary.resource_changes
         assert changes is not None and set(changes) == {OpType.SAME}
-        assert live(rehearsal) == before
+        assert live_objects(rehearsal) == before
         outputs = rehearsal.outputs()
         assert [service.name for service in outputs.services] == [name]
         assert not [step for step in check_stack(outputs, rehearsal.client) if not step.ok]

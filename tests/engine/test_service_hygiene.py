@@ -34,7 +34,7 @@ def single_replica(rehearsal: Rehearsal) -> Iterator[None]:
         cpu=1.5,
         memory="6Gi",
         args=["--model", "bert"],
-        env={"WHICH": "one"},
+        env={"VARIANT": "a"},
         envFrom=["hugging-face"],
     )
     rehearsal.up()
@@ -80,7 +80,7 @@ def evict(rehearsal: Rehearsal, pod: client.V1Pod) -> None:
     )
 
 
-def seen_since(version: str, listing: Any) -> list[Any]:
+def states_since(version: str, listing: Any) -> list[Any]:
     """Return each state of the objects since a version, from the API server's history."""
     stream = watch.Watch().stream(listing, "default", resource_version=version, timeout_seconds=1)
     return [event["object"] for event in stream]
@@ -98,7 +98,7 @@ def test_pods_match_the_settings(rehearsal: Rehearsal) -> None:
     assert container.resources.requests == {"cpu": "1500m", "memory": "6Gi", "nvidia.com/gpu": "1"}
     assert container.resources.limits == {"nvidia.com/gpu": "1"}
     assert container.args == ["--model", "bert"]
-    assert [(variable.name, variable.value) for variable in container.env] == [("WHICH", "one")]
+    assert [(variable.name, variable.value) for variable in container.env] == [("VARIANT", "a")]
     assert [source.secret_ref.name for source in container.env_from] == ["hugging-face"]
     assert pod.spec.automount_service_account_token is False
     assert not pod.spec.volumes, "no token of a service account"
@@ -125,13 +125,13 @@ def test_the_only_pod_of_a_service_can_be_evicted_and_keeps_its_grace_period(reh
         lambda: [ready.metadata.uid for ready in ready_pods(rehearsal)] not in ([], [pod.metadata.uid]),
         "another pod is Ready",
     )
-    history = seen_since(pod.metadata.resource_version, client.CoreV1Api(rehearsal.api).list_namespaced_pod)
-    ending = [
+    history = states_since(pod.metadata.resource_version, client.CoreV1Api(rehearsal.api).list_namespaced_pod)
+    terminating = [
         state.metadata
         for state in history
         if state.metadata.uid == pod.metadata.uid and state.metadata.deletion_timestamp
     ]
-    assert ending[0].deletion_grace_period_seconds == 37
+    assert terminating[0].deletion_grace_period_seconds == 37
 
 
 def test_only_one_of_two_pods_can_be_evicted_at_a_time(rehearsal: Rehearsal) -> None:
@@ -139,7 +139,7 @@ def test_only_one_of_two_pods_can_be_evicted_at_a_time(rehearsal: Rehearsal) -> 
         "gpu-hpa", "default", {"spec": {"minReplicas": 2}}
     )
     wait_until(lambda: len(ready_pods(rehearsal)) == 2, "two pods are Ready")
-    wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget allows one eviction")
+    wait_until(lambda: disruptions_allowed(rehearsal) == 1, "the budget allows an eviction")
     first, second = ready_pods(rehearsal)
     evict(rehearsal, first)
     with pytest.raises(client.ApiException) as refused:
@@ -153,7 +153,7 @@ def test_a_rollout_completes_with_all_gpus_in_use_and_the_load_balancer_changes_
     rehearsal: Rehearsal,
 ) -> None:
     nodes = client.CoreV1Api(rehearsal.api).list_node(label_selector=f"node.kubernetes.io/instance-type={TYPE}").items
-    assert len(nodes) == len(ready_pods(rehearsal)) == 2, "one GPU each"
+    assert len(nodes) == len(ready_pods(rehearsal)) == 2, "a GPU each"
     before, deployment = service_of(rehearsal), deployment_of(rehearsal)
     assert not before.metadata.annotations
     edit_service(rehearsal, image="example.com/bert:2", loadBalancer="intranet", autoscaler={"minReplicas": 2})
@@ -165,19 +165,19 @@ def test_a_rollout_completes_with_all_gpus_in_use_and_the_load_balancer_changes_
             operations.setdefault(metadata.urn.rpartition("::")[2], set()).add(metadata.op)
 
     rehearsal.stack.preview(color="never", on_event=note)
-    assert operations.pop(f"{NAME}-service") >= {OpType.REPLACE}, "the preview shows the replacement of the address"
+    assert operations.pop(f"{NAME}-service") >= {OpType.REPLACE}, "the preview shows that the address changes"
     assert operations == {f"{NAME}-deployment": {OpType.UPDATE}, f"{NAME}-hpa": {OpType.UPDATE}}
     rehearsal.up()
     assert {pod.spec.containers[0].image for pod in ready_pods(rehearsal)} == {"example.com/bert:2"}
-    states = seen_since(
+    states = states_since(
         deployment.metadata.resource_version, client.AppsV1Api(rehearsal.api).list_namespaced_deployment
     )
     assert {state.metadata.uid for state in states} == {deployment.metadata.uid}
-    assert min(state.status.ready_replicas or 0 for state in states) == 1, "one pod serves at any time"
+    assert min(state.status.ready_replicas or 0 for state in states) == 1, "a pod is always Ready"
     after = service_of(rehearsal)
     assert after.metadata.annotations == {ADDRESS_TYPE: "intranet"}
     assert after.metadata.uid != before.metadata.uid
     [old], [new] = (service.status.load_balancer.ingress for service in (before, after))
     assert new.ip != old.ip
-    assert int(new.ip.rpartition(".")[2]) >= 200, "the simulated load balancers of the intranet"
+    assert int(new.ip.rpartition(".")[2]) >= 200, "an address of a simulated internal load balancer"
     assert not [step for step in check_stack(rehearsal.outputs(), rehearsal.client) if not step.ok]

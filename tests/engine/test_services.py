@@ -108,6 +108,6 @@ def test_another_projects_program_uses_only_the_adapter_and_an_autoscaler(rehear
     )
     assert set(stack.preview().change_summary) == {OpType.SAME}
     stack.destroy(color="never")
-    left = cluster_leftovers(rehearsal.layout)
+    leftovers = cluster_leftovers(rehearsal.layout)
     [monitoring] = rehearsal.store.read().resources
-    assert left == ["Deployment own", f"cloud resource {monitoring}"], "existing resources stay"
+    assert leftovers == ["Deployment own", f"cloud resource {monitoring}"], "existing resources stay"

@@ -1,4 +1,4 @@
-"""Settings files in the real engine: it passes the values that the check expects, and refuses invalid files."""
+"""Settings files in the real engine, which passes the values that the check expects and refuses invalid files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests import engine_values
 from tests.engine.conftest import Rehearsal
 from tests.wrong_settings import FOLDER, wrong_file
 
-NAMES = (
+REPORTED = (
     "type_date_for_text",
     "rule_label_without_a_kind",
     "secret_in_plain_text",
@@ -36,7 +36,7 @@ def reset(rehearsal: Rehearsal) -> Iterator[None]:
 
 
 def preview_error(rehearsal: Rehearsal, name: str) -> str:
-    """Return the error of a preview with a wrong file, to which the encryption salt is added."""
+    """Return the error of a preview with a wrong file, after adding the encryption salt to the file."""
     content = (FOLDER / f"{name}.yaml").read_text()
     salt = re.findall(r"^encryptionsalt: .*\n", (CHECKOUT / "Pulumi.rehearsal.yaml").read_text(), re.MULTILINE)
     rehearsal.stack_file.write_text(content.replace("config:\n", f"{salt[0]}config:\n", 1))
@@ -45,7 +45,7 @@ def preview_error(rehearsal: Rehearsal, name: str) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", REPORTED)
 def test_the_program_reports_the_error_and_plans_no_resources(rehearsal: Rehearsal, name: str) -> None:
     error = preview_error(rehearsal, name)
     assert "the configuration of stack rehearsal cannot be used:" in error
@@ -69,11 +69,11 @@ def test_a_run_with_another_config_file_ignores_the_stack_file(rehearsal: Rehear
 
 
 def test_a_program_receives_the_values_that_the_check_expects(rehearsal: Rehearsal, tmp_path: Path) -> None:
-    seen: dict[str, str] = {}
+    received: dict[str, str] = {}
 
     def program() -> None:
-        seen.update({**get_config_env(), **CONFIG.get()})
-        pulumi.export("seen", True)
+        received.update({**get_config_env(), **CONFIG.get()})
+        pulumi.export("done", True)
 
     options = engine_options(rehearsal.layout)
     options.work_dir = str(tmp_path)
@@ -85,8 +85,8 @@ def test_a_program_receives_the_values_that_the_check_expects(rehearsal: Rehears
     finally:
         stack.workspace.remove_stack("values")
     expected = engine_values.values_in_program()
-    assert json.loads(seen.pop("ackgpu:inside")) == expected.pop("ackgpu:inside")
-    assert seen == expected
+    assert json.loads(received.pop("ackgpu:inside")) == expected.pop("ackgpu:inside")
+    assert received == expected
 
 
 def test_the_engine_keeps_the_schema_comment_for_editors(rehearsal: Rehearsal) -> None:
