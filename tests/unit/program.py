@@ -1,4 +1,4 @@
-"""Runs the program on mocks and records what it registers, with the options that the SDK's own mocks hide."""
+"""Run the program on mocks and record its registrations, including options that the SDK's mocks hide."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pydantic.alias_generators import to_camel
 
 from live.preflight import Snapshot
 
-# As the language host does: a program that fails leaves tasks behind that nobody asks for their result.
+# As the language host does: a failed program leaves tasks whose results are never read.
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 CHECKOUT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ CLUSTER_VSWITCHES = ("vsw-own-a", "vsw-own-b")
 
 @dataclass(frozen=True)
 class Registration:
-    """One registered resource."""
+    """A registered resource."""
 
     urn: str
     type: str
@@ -57,15 +57,15 @@ class Registration:
     aliases: tuple[str, ...]
     """`root` for each alias that has no parent."""
     replacement_trigger: str
-    """A text whose change replaces the resource; empty: none."""
+    """The resource is replaced when this text changes. Empty: no trigger."""
     retain_on_delete: bool
     timeouts: tuple[str, str]
-    """Of its creation and of an update, as the engine reads them; empty: the provider's own."""
+    """For creation and update, in the engine's format. Empty: the provider's default."""
 
 
 @dataclass(frozen=True)
 class RegisteredOutputs:
-    """What a component or the stack registered as its outputs."""
+    """Outputs that a component or the stack registered."""
 
     urn: str
     outputs: dict[str, Any]
@@ -74,43 +74,43 @@ class RegisteredOutputs:
 
 @dataclass
 class Recorder(pulumi.runtime.Mocks):
-    """The cloud as the program sees it, and what the program did."""
+    """The mock cloud, and what the program did in it."""
 
     preview: bool = False
     cluster_state: str = "running"
     cluster_exists: bool = True
     cluster_region: str | None = None
-    """None: where the account looks for it."""
+    """None: the region of the account."""
     cluster_version: str = "1.36.3-aliyun.1"
     cluster_vswitches: tuple[str, ...] = CLUSTER_VSWITCHES
     kubeconfig: str = KUBECONFIG
-    """Another one leads to a cluster that answers."""
+    """Any other value connects to a running cluster."""
     snapshot: Snapshot = field(default_factory=Snapshot)
-    """What a look at the cluster finds where there is no cluster."""
+    """The result of preflight while `kubeconfig` has its default."""
     connections: Sequence[Mapping[str, str]] = ()
-    """The API server's addresses; none: ACK tells none."""
+    """Addresses of the API server. Empty: ACK reports no address."""
     vswitches: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
-    """Those that are there: id to VPC, zone and CIDR."""
+    """Existing vSwitches: id to VPC, zone and CIDR."""
     vpcs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Those that are there: id to its CIDRs."""
+    """Existing VPCs: id to CIDRs."""
     prometheus_url: str = PROMETHEUS_URL
     prometheus_exists: bool = True
-    prometheus_was_there: bool = False
+    prometheus_existed: bool = False
     """Before the program ran."""
     platform_outputs: dict[str, Any] = field(default_factory=dict)
-    """What a stack that is named as the platform exports."""
+    """Outputs of the platform stack."""
     last_outputs: dict[str, Any] = field(default_factory=dict)
-    """What the stack itself exported before."""
+    """The stack's outputs before the run."""
     last_urns: Sequence[str] = ()
-    """What the stack's state has."""
+    """Resources in the stack's state before the run."""
     pools: tuple[str, ...] = ()
     """Names of the cluster's node pools before the program ran."""
     registrations: list[Registration] = field(default_factory=list)
     registered_outputs: list[RegisteredOutputs] = field(default_factory=list)
     engine_ranges: list[str] = field(default_factory=list)
-    """The versions of the engine that the program requires."""
+    """Engine versions that the program requires."""
     secret_values: dict[str, Any] = field(default_factory=dict)
-    """What the registrations hide: the release's values, as the provider gets them."""
+    """The release's values in plain text, as the provider receives them."""
     calls: list[MockCallArgs] = field(default_factory=list)
     outputs: dict[str, Any] = field(default_factory=dict)
 
@@ -150,7 +150,7 @@ class Recorder(pulumi.runtime.Mocks):
 
     def _node_pools(self, arguments: dict[str, Any]) -> dict[str, Any]:
         wanted = arguments["nodePoolName"]
-        # The SDK's class asks for every field.
+        # The SDK's class requires every field.
         fields = inspect.signature(GetKubernetesNodePoolsNodepoolResult.__init__).parameters
         empty = {to_camel(name): None for name in fields if not name.startswith("__")}
         return {"nodepools": [{**empty, "nodePoolName": name} for name in self.pools if name == wanted]}
@@ -179,8 +179,8 @@ class Recorder(pulumi.runtime.Mocks):
 
     def _managed_clusters(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("availabilityZone", "id", "name", "natGatewayId", "securityGroupId", "state", "vpcId")
-        told = {"connections": list(self.connections), "rrsaConfig": {}, "workerNodes": []}
-        return {"clusters": [{**dict.fromkeys(texts, ""), **told}] if arguments.get("enableDetails") else []}
+        details = {"connections": list(self.connections), "rrsaConfig": {}, "workerNodes": []}
+        return {"clusters": [{**dict.fromkeys(texts, ""), **details}] if arguments.get("enableDetails") else []}
 
     def _switches(self, arguments: dict[str, Any]) -> dict[str, Any]:
         texts = ("creationTime", "description", "ipv6CidrBlock", "name", "resourceGroupId", "routeTableId", "status",
@@ -190,10 +190,10 @@ class Recorder(pulumi.runtime.Mocks):
                 {
                     **dict.fromkeys(texts, ""),
                     **{"availableIpAddressCount": 1, "enableIpv6": False, "isDefault": False, "tags": {}},
-                    **{"id": one, "vswitchId": one, "vpcId": vpc, "zoneId": zone, "cidrBlock": block},
+                    **{"id": vswitch, "vswitchId": vswitch, "vpcId": vpc, "zoneId": zone, "cidrBlock": block},
                 }
-                for one, (vpc, zone, block) in self.vswitches.items()
-                if one in arguments["ids"]
+                for vswitch, (vpc, zone, block) in self.vswitches.items()
+                if vswitch in arguments["ids"]
             ]
         }
 
@@ -206,10 +206,10 @@ class Recorder(pulumi.runtime.Mocks):
                 {
                     **dict.fromkeys(texts, ""),
                     **{"isDefault": False, "tags": {}, "userCidrs": [], "vswitchIds": []},
-                    **{"id": one, "vpcId": one, "cidrBlock": blocks[0], "secondaryCidrBlocks": list(blocks[1:])},
+                    **{"id": vpc, "vpcId": vpc, "cidrBlock": blocks[0], "secondaryCidrBlocks": list(blocks[1:])},
                 }
-                for one, blocks in self.vpcs.items()
-                if one in arguments["ids"]
+                for vpc, blocks in self.vpcs.items()
+                if vpc in arguments["ids"]
             ]
         }
 
@@ -228,22 +228,22 @@ class Recorder(pulumi.runtime.Mocks):
             "clusterId": arguments["ids"][0],
             "httpApiIntraUrl": url,
         }
-        exists = self.prometheus_exists if arguments.get("enableDetails") else self.prometheus_was_there
+        exists = self.prometheus_exists if arguments.get("enableDetails") else self.prometheus_existed
         return {"prometheis": [instance] if exists else []}
 
     def of_type(self, type_: str) -> list[Registration]:
-        return [one for one in self.registrations if one.type == type_]
+        return [resource for resource in self.registrations if resource.type == type_]
 
-    def one(self, type_: str) -> Registration:
+    def resource(self, type_: str) -> Registration:
         [registration] = self.of_type(type_)
         return registration
 
     def comes_after(self, registration: Registration) -> set[str]:
-        """URNs of all that must exist before the registration and may only go after it, at any distance.
+        """Return the URNs of all resources created before the registration and deleted after it.
 
-        The engine orders by dependencies and by parents: what a component depends on, its children wait for.
+        The engine orders by dependencies and parents. Children wait for the dependencies of their component.
         """
-        by_urn = {one.urn: one for one in self.registrations}
+        by_urn = {resource.urn: resource for resource in self.registrations}
         found: set[str] = set()
         waiting = [registration.urn]
         while waiting:
@@ -302,7 +302,7 @@ def _masked(value: Any) -> Any:
 
 
 def stack_config(stack: str) -> dict[str, Any]:
-    """The decoded values of a stack file, keys with their namespace."""
+    """Return the decoded values of a stack file, with the namespace in the keys."""
     config: dict[str, Any] = yaml.safe_load((CHECKOUT / f"Pulumi.{stack}.yaml").read_text())["config"]
     return config
 

@@ -286,9 +286,9 @@ def test_retains_adopted_resources_and_takes_their_fields_over_from_kubectl() ->
     }
     assert [resource.type for resource in ours.registrations if resource.retain_on_delete] == []
     for kind in objects:
-        annotations = adopted.one(kind).inputs["metadata"]["annotations"]
+        annotations = adopted.resource(kind).inputs["metadata"]["annotations"]
         assert annotations["pulumi.com/patchForce"] == "true", "without patchForce, kubectl's fields conflict"
-        assert "pulumi.com/patchForce" not in ours.one(kind).inputs["metadata"].get("annotations", {})
+        assert "pulumi.com/patchForce" not in ours.resource(kind).inputs["metadata"].get("annotations", {})
 
 
 def test_does_not_check_who_installed_an_adopted_adapter() -> None:

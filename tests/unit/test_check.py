@@ -1,4 +1,4 @@
-"""`./ackgpu check`: what it prints, and what it can't know."""
+"""`./ackgpu check`: its output, and what it cannot check."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def rehearsed(folder: Path, **changes: object) -> Path:
-    """The rehearsed stack's file with other settings; None takes one away."""
+    """Write the rehearsal's stack file with changed settings; None removes a setting."""
     content = yaml.safe_load((CHECKOUT / "Pulumi.rehearsal.yaml").read_text())
     for key, value in changes.items():
         content["config"][f"ackgpu:{key}"] = value
@@ -50,7 +50,7 @@ def test_sums_up_a_valid_file_in_a_line(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "Pulumi.rehearsal.yaml: ok, 1 service of at most 10 pods in cn-hangzhou\n"
 
 
-def test_a_new_users_file_says_what_to_fill_in_and_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_what_to_fill_in_and_where_in_a_new_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["check", "--stack", "dev"]) == 1
     captured = capsys.readouterr()
     lines = (CHECKOUT / "Pulumi.dev.yaml").read_text().splitlines()
@@ -73,7 +73,7 @@ def test_lists_the_stacks_that_have_a_file(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == message
 
 
-def test_reports_a_file_that_can_not_be_read(tmp_path: Path) -> None:
+def test_reports_an_unreadable_file(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_bytes("config: # été".encode("latin-1"))
     assert errors(path) == ["Pulumi.unit.yaml: not UTF-8: save the file as UTF-8."]
@@ -82,7 +82,7 @@ def test_reports_a_file_that_can_not_be_read(tmp_path: Path) -> None:
     assert errors(path) == ["Pulumi.unit.yaml: can't be read (Is a directory)."]
 
 
-def test_errors_are_reported_together_first_of_the_file_then_of_values_then_between_them(tmp_path: Path) -> None:
+def test_reports_errors_of_the_file_first_then_of_values_then_between_settings(tmp_path: Path) -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
     rounds = [
         ({"config:": "confg: 1\nconfig:\n  ackpu:a: b"}, ["confg", "ackpu:a"]),
@@ -101,7 +101,7 @@ def test_errors_are_reported_together_first_of_the_file_then_of_values_then_betw
         assert all(sentence.startswith(begin) for sentence, begin in zip(sentences, begins, strict=True))
 
 
-def test_keys_of_other_projects_and_providers_are_left_alone(tmp_path: Path) -> None:
+def test_ignores_keys_of_other_projects_and_providers(tmp_path: Path) -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
     other = "config:\n  aws:region: eu-west-1\n  gpu:region: mars\n  network:cluster: {secure: v1:a=:b=}"
     assert check_file(written(tmp_path, text.replace("config:", other, 1))).settings.region == "cn-hangzhou"
@@ -131,14 +131,14 @@ def test_only_a_secret_may_be_encrypted(path: str, tmp_path: Path) -> None:
     assert (" encrypted" in sentence) is not (may_contain_secrets or path == "prometheus.auth.type")
 
 
-def test_a_warning_does_not_make_a_file_wrong(tmp_path: Path) -> None:
+def test_a_file_with_a_warning_is_valid(tmp_path: Path) -> None:
     pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "vswitchIds": ["vsw-a"], "autoscaling": {"max": 10}}
     [warning] = check_file(rehearsed(tmp_path, gpuNodePool=pool)).warnings
     assert warning.startswith("Pulumi.unit.yaml:")
     assert ": warning: gpuNodePool has one type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
 
 
-def test_settings_that_an_environment_may_set_are_not_missing(tmp_path: Path) -> None:
+def test_settings_from_an_environment_are_not_reported_as_missing(tmp_path: Path) -> None:
     path = rehearsed(tmp_path, region=None, services=None)
     assert len(errors(path)) == 2
     path.write_text(f"{path.read_text()}environment: [production]\n")
@@ -148,7 +148,7 @@ def test_settings_that_an_environment_may_set_are_not_missing(tmp_path: Path) ->
     assert check_file(written(tmp_path, "environment: [production]\n")).unknown
 
 
-def test_the_settings_are_those_of_the_project() -> None:
+def test_checks_the_settings_of_this_project() -> None:
     assert yaml.safe_load((CHECKOUT / "Pulumi.yaml").read_text())["name"] == PROJECT
 
 
@@ -175,7 +175,7 @@ def test_the_engine_and_the_cloud_are_not_needed() -> None:
 
 
 @pytest.mark.parametrize("name", ["file_tab", "type_number_for_text"])
-def test_ends_with_the_fault_and_not_with_a_traceback(name: str, tmp_path: Path) -> None:
+def test_prints_the_error_without_a_traceback(name: str, tmp_path: Path) -> None:
     for room in ("autoscaling", "commands"):
         shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(FOLDER / f"{name}.yaml", tmp_path / "Pulumi.wrong.yaml")

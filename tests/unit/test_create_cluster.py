@@ -72,8 +72,8 @@ def in_existing(**more: Any) -> Recorder:
 
 def test_network_cluster_cpu_nodes_and_kubernetes_provider_are_created_in_this_order() -> None:
     recorder = created()
-    network, cluster, provider = (recorder.one(type_) for type_ in (NETWORK, CLUSTER, PROVIDER))
-    system = recorder.one(POOL)
+    network, cluster, provider = (recorder.resource(type_) for type_ in (NETWORK, CLUSTER, PROVIDER))
+    system = recorder.resource(POOL)
     switches = recorder.of_type(SWITCH)
     assert len(switches) == 6
     assert all(network.urn in recorder.comes_after(switch) for switch in switches)
@@ -84,7 +84,7 @@ def test_network_cluster_cpu_nodes_and_kubernetes_provider_are_created_in_this_o
 
 def test_each_zone_has_a_vswitch_for_nodes_and_a_vswitch_for_pods() -> None:
     recorder = created()
-    assert recorder.one(NETWORK).inputs == {"vpcName": "ackgpu", "cidrBlock": "10.0.0.0/16"}
+    assert recorder.resource(NETWORK).inputs == {"vpcName": "ackgpu", "cidrBlock": "10.0.0.0/16"}
     found = {(switch.inputs["zoneId"], switch.inputs["cidrBlock"]) for switch in recorder.of_type(SWITCH)}
     assert found == {
         *(("cn-hangzhou-h", block) for block in ("10.0.0.0/20", "10.0.64.0/18")),
@@ -94,7 +94,7 @@ def test_each_zone_has_a_vswitch_for_nodes_and_a_vswitch_for_pods() -> None:
 
 
 def test_the_cluster_has_terway_and_its_settings() -> None:
-    inputs = created({"zones": ZONES, "name": "gpus", "version": "1.35.2-aliyun.1"}).one(CLUSTER).inputs
+    inputs = created({"zones": ZONES, "name": "gpus", "version": "1.35.2-aliyun.1"}).resource(CLUSTER).inputs
     assert inputs == {
         "name": "gpus",
         "clusterSpec": "ack.pro.small",
@@ -114,7 +114,7 @@ def test_a_created_clusters_nodes_and_gpu_nodes_share_its_vswitches() -> None:
     recorder = created({"zones": ZONES, "systemPool": {"instanceTypes": ["ecs.g8i.xlarge"], "size": 3}})
     nodes = [f"cluster-nodes-{zone}-id" for zone in ZONES]
     assert recorder.outputs["vswitchIds"] == nodes
-    inputs = recorder.one(POOL).inputs
+    inputs = recorder.resource(POOL).inputs
     assert (inputs["nodePoolName"], inputs["desiredSize"], inputs["instanceTypes"]) == (
         "system",
         "3",
@@ -126,14 +126,14 @@ def test_a_created_clusters_nodes_and_gpu_nodes_share_its_vswitches() -> None:
 @pytest.mark.parametrize("protection", [True, False])
 def test_deletion_protection_also_protects_cluster_and_network_in_pulumi(protection: bool) -> None:
     recorder = created({"zones": ZONES, "deletionProtection": protection})
-    assert recorder.one(CLUSTER).inputs["deletionProtection"] is protection
+    assert recorder.resource(CLUSTER).inputs["deletionProtection"] is protection
     registered = [resource for type_ in (CLUSTER, NETWORK, SWITCH) for resource in recorder.of_type(type_)]
     assert {resource.protect for resource in registered} == {protection}
-    assert recorder.one(POOL).protect is False
+    assert recorder.resource(POOL).protect is False
 
 
 def test_changes_of_creation_only_inputs_are_ignored() -> None:
-    assert set(created().one(CLUSTER).ignore_changes) == {"addons", "newNatGateway", "slbInternetEnabled"}
+    assert set(created().resource(CLUSTER).ignore_changes) == {"addons", "newNatGateway", "slbInternetEnabled"}
 
 
 def test_a_preview_sends_no_requests_to_a_planned_cluster() -> None:
@@ -151,7 +151,7 @@ def test_up_checks_a_new_cluster_before_it_exports_its_id() -> None:
     run(recorder, program({"zones": ZONES}, seen))
     assert seen == {"preflight": REAL_KUBECONFIG}
     assert recorder.outputs["clusterId"] == "cluster-ack-id"
-    assert recorder.one(PROVIDER).inputs["clusterIdentifier"] == "cluster-ack-id"
+    assert recorder.resource(PROVIDER).inputs["clusterIdentifier"] == "cluster-ack-id"
 
 
 def test_a_new_cluster_must_serve_the_hpa_api() -> None:
@@ -163,14 +163,14 @@ def test_a_new_cluster_must_serve_the_hpa_api() -> None:
 
 def test_a_cluster_with_intranet_endpoint_gets_no_public_address() -> None:
     recorder = created(cluster={"apiEndpoint": "intranet"})
-    assert recorder.one(CLUSTER).inputs["slbInternetEnabled"] is False
+    assert recorder.resource(CLUSTER).inputs["slbInternetEnabled"] is False
     assert recorder.outputs["apiServer"] == "https://10.0.0.9:6443"
 
 
 def test_an_existing_network_is_used_without_creating_resources_in_it() -> None:
     recorder = in_existing()
     assert recorder.of_type(NETWORK) == recorder.of_type(SWITCH) == []
-    inputs = recorder.one(CLUSTER).inputs
+    inputs = recorder.resource(CLUSTER).inputs
     assert (inputs["vswitchIds"], inputs["podVswitchIds"]) == (EXISTING["vswitchIds"], EXISTING["podVswitchIds"])
     assert inputs["newNatGateway"] is False
     assert recorder.outputs["vswitchIds"] == EXISTING["vswitchIds"]

@@ -16,7 +16,7 @@ from tests.engine_values import AT_TOP, INSIDE
 CHECKOUT = Path(__file__).parents[2]
 
 
-def test_keys_reach_the_check_as_they_reach_the_program(tmp_path: Path) -> None:
+def test_the_check_and_the_program_read_the_same_keys(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_text(engine_values.stack_file())
     expected = engine_values.values_in_program()
@@ -28,20 +28,20 @@ def test_keys_reach_the_check_as_they_reach_the_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("written", "value"), INSIDE.items())
-def test_a_value_is_the_engines(written: str, value: object) -> None:
+def test_reads_values_as_the_engine_does(written: str, value: object) -> None:
     read = load(f"key: {written}").value["key"]
     assert (read, type(read)) == (value, type(value))
 
 
 @pytest.mark.parametrize(("written", "text"), AT_TOP.items())
-def test_what_looks_like_json_at_the_top_is_taken_apart_by_both(written: str, text: str, tmp_path: Path) -> None:
+def test_the_check_and_the_engine_parse_json_in_a_top_level_value(written: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.unit.yaml"
     path.write_text(f"config: {{ackgpu:key: {written}}}")
     [value] = setting_values(read_stack_file(path).config).values()
     assert value == (json.loads(text) if text.startswith(("[", "{")) else text)
 
 
-def test_a_file_without_surprises_is_read_as_by_any_other_library() -> None:
+def test_an_ordinary_file_is_read_as_by_other_libraries() -> None:
     text = (CHECKOUT / "Pulumi.rehearsal.yaml").read_text()
     document = load(text)
     assert document.value == yaml.safe_load(text)
@@ -61,7 +61,7 @@ def test_each_value_has_the_line_of_its_key() -> None:
     }
 
 
-def test_a_merged_map_gives_what_the_map_itself_has_not() -> None:
+def test_a_merged_map_adds_only_missing_keys() -> None:
     text = "a: &a {x: 1, y: 2}\nb: &b {z: 4, x: 5}\nc: {<<: *a, x: 3}\nd: {<<: [*a, *b]}\n"
     value = load(text).value
     assert value["c"] == {"x": 3, "y": 2}
@@ -71,7 +71,7 @@ def test_a_merged_map_gives_what_the_map_itself_has_not() -> None:
 def test_each_octal_number_is_reported() -> None:
     document = load("a: 010\nb: [0, 00, 0x10, '010', 0_7]\n")
     assert document.value == {"a": 8, "b": [0, 0, 16, "010", 7]}
-    assert document.octals.keys() == {1}, "others mean what they look like"
+    assert document.octals.keys() == {1}, "other numbers are decimal"
 
 
 def test_deep_nesting_ends_without_a_traceback() -> None:

@@ -1,4 +1,4 @@
-"""The key and the value in an error's sentence, whatever the models are made of."""
+"""Key and value in error messages, for every kind of model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outer(_Model):
     list_of_maps: list[Inner] | None = None
     a_map: Inner = Inner()
     several_maps: dict[str, Annotated[int, Field(ge=0, le=9)]] = {}
-    keyed: dict[Literal["one", "two"], Inner] = {}
+    keyed: dict[Literal["first", "second"], Inner] = {}
     nested: list[list[Annotated[int, Field(ge=1, le=8)]]] | None = None
     between: Annotated[Decimal, Field(gt=0, le=1)] = Decimal("0.5")
 
@@ -55,8 +55,8 @@ def sentences(values: dict[str, Any]) -> list[str]:
         ({"listOfMaps": {}}, "listOfMaps is {}: a list is expected; begin each of its entries with a `-`."),
         ({"severalMaps": {"a": 1, "b": "x"}}, "severalMaps.b is 'x': a whole number from 0 to 9 is expected."),
         ({"severalMaps": []}, "severalMaps is []: a map is expected."),
-        ({"keyed": {"three": {}}}, "keyed has the key 'three': allowed are one, two."),
-        ({"keyed": {"one": {"count": None}}}, "keyed.one.count is null: a whole number from 1 to 5 is expected."),
+        ({"keyed": {"third": {}}}, "keyed has the key 'third': allowed are first, second."),
+        ({"keyed": {"first": {"count": None}}}, "keyed.first.count is null: a whole number from 1 to 5 is expected."),
         ({"nested": [[1], [2, 9]]}, "nested[1][1] is 9: a whole number from 1 to 8 is expected."),
         ({"nested": [1]}, "nested[0] is 1: a list is expected, such as [1]."),
         ({"between": 1.5}, "between is 1.5: a number above 0 and up to 1 is expected."),
@@ -101,7 +101,7 @@ def test_a_long_value_is_cut() -> None:
         assert shown.endswith("...")
 
 
-def test_a_list_that_stands_twice_is_written_twice() -> None:
+def test_a_list_used_twice_is_written_twice() -> None:
     again = ["x"]
     assert written([again, again]) == "[[x], [x]]"
 
@@ -115,13 +115,13 @@ def test_a_name_is_recognised_in_other_spellings(meant: str) -> None:
     assert nearest("zzz", allowed) == f"allowed are {', '.join(allowed)}."
 
 
-def test_limits_are_those_that_are_set() -> None:
+def test_only_limits_that_are_set_are_returned() -> None:
     field = Inner.model_fields["count"]
     assert limits(field.metadata) == "from 1 to 5"
     assert limits([]) == ""
 
 
-def test_a_secret_is_never_shown_whatever_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_never_shows_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "text": 70707,
         "between": 70707,

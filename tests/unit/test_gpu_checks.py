@@ -1,4 +1,4 @@
-"""Whether services and budget fit the pool, in each card mode."""
+"""Checks that services and budget fit the pool, in each card mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from autoscaling.settings import SettingsError, parse, warnings
 
 V100 = "ecs.gn6v-c8g1.2xlarge"
-"""One V100 of 16 GiB."""
+"""A V100 of 16 GiB."""
 
 
 def settings(pool: dict[str, Any] | None = None, *services: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -46,11 +46,11 @@ def fault(config: dict[str, Any]) -> str:
         ("cgpu", {"gpuMemoryGiB": 17}, "services[0].gpuMemoryGiB is 17, but a card of the pool has 16 GiB: lower it."),
     ],
 )
-def test_a_pod_asks_as_its_cards_are_given(mode: str, asks: dict[str, Any], sentence: str) -> None:
+def test_a_pods_request_must_match_the_card_mode(mode: str, asks: dict[str, Any], sentence: str) -> None:
     assert sentence in fault(settings({"cardMode": mode}, asks))
 
 
-def test_shared_cards_hold_as_much_memory_and_computing_power_as_they_have() -> None:
+def test_pods_on_shared_cards_must_fit_their_memory_and_computing_power() -> None:
     half = {"gpuMemoryGiB": 8}
     assert parse(settings({"cardMode": "cgpu", "size": 2}, half, half)), "4 x 8 GiB on 2 x 16"
     assert fault(settings({"cardMode": "cgpu", "size": 1}, half, half)) == (
@@ -62,8 +62,8 @@ def test_shared_cards_hold_as_much_memory_and_computing_power_as_they_have() -> 
 
 
 @pytest.mark.parametrize("budget", [{"maxGpus": 3}, {"maxGpus": 1}])
-def test_a_pool_that_can_grow_beyond_the_gpus_of_the_budget_is_refused(budget: dict[str, Any]) -> None:
-    # Two services of two replicas on one pool of 4: 4 GPUs, and not 4 for each.
+def test_refuses_a_pool_that_can_exceed_the_gpu_budget(budget: dict[str, Any]) -> None:
+    # Two services of two replicas share a pool of 4 GPUs: 4 in total, not 4 each.
     config = settings(None, {}, {}, budget=budget)
     assert fault(config) == (
         f"budget.maxGpus is {budget['maxGpus']}, but gpuNodePool can grow to 4 GPUs (4 nodes x 1 of {V100}): lower the "
@@ -72,7 +72,7 @@ def test_a_pool_that_can_grow_beyond_the_gpus_of_the_budget_is_refused(budget: d
     assert parse(config | {"budget": {"maxGpus": 4}})
 
 
-def test_the_cost_is_that_of_the_dearest_type_on_every_node() -> None:
+def test_the_cost_assumes_the_most_expensive_type_on_every_node() -> None:
     types = {"instanceTypes": [V100, "ecs.gn6i-c4g1.xlarge"]}
     prices = {V100: 26.46, "ecs.gn6i-c4g1.xlarge": 11.63}
     config = settings(types, budget={"maxHourlyCost": 100, "hourlyPrices": prices})
@@ -84,13 +84,13 @@ def test_the_cost_is_that_of_the_dearest_type_on_every_node() -> None:
     assert parse(config)
 
 
-def test_no_price_is_guessed() -> None:
+def test_refuses_a_cost_limit_without_a_price_for_each_type() -> None:
     assert fault(settings(budget={"maxHourlyCost": 100})) == (
         f"budget.maxHourlyCost is 100, and budget.hourlyPrices has no price for {V100}: add it; no price is guessed."
     )
 
 
-def test_a_price_without_use_is_told() -> None:
+def test_reports_an_unused_price() -> None:
     prices = {V100: 10, "ecs.gn6v-c8g1.2xlarg": 10}
     sentence = fault(settings(budget={"maxHourlyCost": 100, "hourlyPrices": prices}))
     assert sentence.endswith("which is not in gpuNodePool.instanceTypes: remove it.")
@@ -100,7 +100,7 @@ def test_a_price_without_use_is_told() -> None:
     assert "maxHourlyCost is not: set it, or remove" in fault(settings(budget={"hourlyPrices": {V100: 10}}))
 
 
-def test_a_ceiling_on_gpus_that_cannot_be_counted_is_no_ceiling() -> None:
+def test_refuses_a_gpu_budget_that_cannot_be_checked() -> None:
     config = settings({"instanceTypes": ["ecs.gn99.xlarge"]}, budget={"maxGpus": 4})
     assert "the GPUs of ecs.gn99.xlarge can't be counted: set gpuNodePool.gpusPerNode" in fault(config)
     config["gpuNodePool"]["gpusPerNode"] = 1
@@ -108,14 +108,14 @@ def test_a_ceiling_on_gpus_that_cannot_be_counted_is_no_ceiling() -> None:
 
 
 @pytest.mark.case("E1")
-def test_one_type_in_one_zone_is_a_warning() -> None:
+def test_warns_about_a_single_type_in_a_single_zone() -> None:
     [warning] = warnings(parse(settings({"vswitchIds": ["vsw-aaa"], "instanceTypes": ["ecs.gn6i-c4g1.xlarge"]})))
     assert warning.startswith("gpuNodePool has one type in one zone (ecs.gn6i-c4g1.xlarge in vsw-aaa)")
     assert not warnings(parse(settings({"vswitchIds": ["vsw-aaa", "vsw-bbb"]})))
 
 
 @pytest.mark.case("E1")
-def test_a_type_without_gpus_is_refused() -> None:
+def test_refuses_a_type_without_gpus() -> None:
     types = ["ecs.gn6i-c4g1.xlarge", "ecs.g7.xlarge"]
     assert "has ecs.g7.xlarge, which has no GPU" in fault(settings({"instanceTypes": types}))
     alone = {"instanceTypes": ["ecs.g7.xlarge"], "gpusPerNode": 1}
@@ -132,7 +132,7 @@ def test_a_type_without_gpus_is_refused() -> None:
         {},
     ],
 )
-def test_gpus_can_only_be_asked_for_as_whole_ones_in_limits(resources: dict[str, Any]) -> None:
+def test_gpus_must_be_whole_numbers_in_limits(resources: dict[str, Any]) -> None:
     assert fault(settings(None, {"resources": resources})).startswith("services[0].resources is not a setting:")
     assert "services[0].gpus is 0.5" in fault(settings(None, {"gpus": 0.5}))
 
@@ -175,17 +175,17 @@ def test_a_pod_never_spans_cards_or_nodes(pool: dict[str, Any], service: dict[st
         ("ecs.gn8v.4xlarge", None),
     ],
 )
-def test_mig_on_cards_that_have_none_is_a_warning(instance_type: str, model: str | None) -> None:
+def test_warns_about_mig_on_cards_without_mig(instance_type: str, model: str | None) -> None:
     # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html has A100 and H20.
     profiling = {"metrics": [{"name": "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "target": 20}]}
     service = {"migProfile": "1g.10gb+me", "autoscaler": profiling}
     pool = {"cardMode": "mig", "instanceTypes": [instance_type]}
-    told = warnings(parse(settings(pool, service, metricsAdapter={"labels": "upstream"})))
+    messages = warnings(parse(settings(pool, service, metricsAdapter={"labels": "upstream"})))
     expected = [f"{instance_type} has {model}, which NVIDIA's guide to MIG does not list"] if model else []
-    assert [re.findall(r"ecs\S+ has .* does not list", one) for one in told[1:]] == [expected] * bool(model)
+    assert [re.findall(r"ecs\S+ has .* does not list", warning) for warning in messages[1:]] == [expected] * bool(model)
 
 
-def test_that_mig_is_not_counted_is_told() -> None:
+def test_warns_that_mig_is_not_counted() -> None:
     profiling = {"metrics": [{"name": "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "target": 20}], "maxReplicas": 99}
     mig = {"migProfile": "1g.10gb", "autoscaler": profiling}
     [warning] = warnings(

@@ -46,13 +46,13 @@ def test_a_preview_warns_about_an_unmanaged_pool_of_the_same_name(
 
 
 def test_a_plain_pool_has_no_optional_inputs() -> None:
-    inputs = run_with_pool().one(NODE_POOL).inputs
+    inputs = run_with_pool().resource(NODE_POOL).inputs
     assert not {"taints", "keyName", "spotStrategy", "spotPriceLimits", "password"} & inputs.keys()
 
 
 def test_taints_have_all_three_fields() -> None:
     # The provider drops an omitted effect, and then no node can join.
-    inputs = run_with_pool(taints=[TEAM, {"key": "gpu", "effect": "NoExecute"}]).one(NODE_POOL).inputs
+    inputs = run_with_pool(taints=[TEAM, {"key": "gpu", "effect": "NoExecute"}]).resource(NODE_POOL).inputs
     assert inputs["taints"] == [
         {"key": "team", "value": "ml", "effect": "NoSchedule"},
         {"key": "gpu", "value": "", "effect": "NoExecute"},
@@ -60,7 +60,7 @@ def test_taints_have_all_three_fields() -> None:
 
 
 def test_driver_and_key_pair_reach_the_nodes() -> None:
-    inputs = run_with_pool(driverVersion="550.144.03", keyName="ops", cardMode="exclusive").one(NODE_POOL).inputs
+    inputs = run_with_pool(driverVersion="550.144.03", keyName="ops", cardMode="exclusive").resource(NODE_POOL).inputs
     assert inputs["labels"] == [
         {"key": "ack.node.gpu.schedule", "value": "default"},
         {"key": "ack.aliyun.com/nvidia-driver-version", "value": "550.144.03"},
@@ -69,10 +69,10 @@ def test_driver_and_key_pair_reach_the_nodes() -> None:
 
 
 def test_spot_instances_have_the_market_price_or_a_price_limit() -> None:
-    market = run_with_pool(spot={}).one(NODE_POOL).inputs
+    market = run_with_pool(spot={}).resource(NODE_POOL).inputs
     assert market["spotStrategy"] == "SpotAsPriceGo"
     assert "spotPriceLimits" not in market
-    limited = run_with_pool(spot={"hourlyPriceLimits": {V100: 12.5}}).one(NODE_POOL).inputs
+    limited = run_with_pool(spot={"hourlyPriceLimits": {V100: 12.5}}).resource(NODE_POOL).inputs
     assert limited["spotStrategy"] == "SpotWithPriceLimit"
     assert limited["spotPriceLimits"] == [{"instanceType": V100, "priceLimit": "12.5"}]
 
@@ -86,7 +86,7 @@ def test_a_pool_without_warm_gpus_has_no_placeholders() -> None:
 
 def test_any_other_pod_preempts_a_placeholder_and_never_the_reverse() -> None:
     program = run_with_pool(warmGpus=3, taints=[TEAM])
-    priority = program.one(PRIORITY_CLASS)
+    priority = program.resource(PRIORITY_CLASS)
     # Below -10, the cluster autoscaler would not add nodes for it.
     assert -10 < priority.inputs["value"] < 0
     assert priority.inputs["preemptionPolicy"] == "Never"

@@ -35,7 +35,7 @@ def program(**changes: Any) -> Recorder:
 
 
 def pod_of(recorder: Recorder) -> dict[str, Any]:
-    pod: dict[str, Any] = recorder.one(DEPLOYMENT).inputs["spec"]["template"]["spec"]
+    pod: dict[str, Any] = recorder.resource(DEPLOYMENT).inputs["spec"]["template"]["spec"]
     return pod
 
 
@@ -74,7 +74,7 @@ def test_a_model_may_take_twice_its_usual_time_to_load(startup: dict[str, str], 
     [bert] = stack_config("dev")["ackgpu:services"]
     recorder = program(**startup, autoscaler={**bert["autoscaler"], **window})
     assert seconds(container_of(recorder)["startupProbe"]) == minutes * 60
-    deployment = recorder.one(DEPLOYMENT)
+    deployment = recorder.resource(DEPLOYMENT)
     assert deployment.inputs["spec"]["progressDeadlineSeconds"] == minutes * 60, (
         "the rollout must not fail before the pod does"
     )
@@ -98,7 +98,7 @@ def test_draining_can_be_turned_off() -> None:
 
 def test_a_disruption_budget_allows_the_eviction_of_the_only_pod() -> None:
     recorder = program()
-    budget, deployment = recorder.one(DISRUPTION_BUDGET).inputs, recorder.one(DEPLOYMENT).inputs
+    budget, deployment = recorder.resource(DISRUPTION_BUDGET).inputs, recorder.resource(DEPLOYMENT).inputs
     assert budget["spec"] == {"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}
     assert budget["metadata"]["namespace"] == deployment["metadata"]["namespace"]
 
@@ -173,13 +173,13 @@ def test_the_load_balancer_is_public_as_in_the_guide_or_on_the_intranet() -> Non
         if document["kind"] == "Service"
     ]
     public, private = program(), program(loadBalancer="intranet")
-    assert "annotations" not in public.one(SERVICE).inputs["metadata"], "the guide has no annotation"
+    assert "annotations" not in public.resource(SERVICE).inputs["metadata"], "the guide has no annotation"
     assert "annotations" not in guide["metadata"]
-    assert private.one(SERVICE).inputs["metadata"]["annotations"] == {ADDRESS_TYPE: "intranet"}
+    assert private.resource(SERVICE).inputs["metadata"]["annotations"] == {ADDRESS_TYPE: "intranet"}
 
 
 def test_changing_the_load_balancer_deletes_the_service_before_replacing_it() -> None:
-    public, private = (program(loadBalancer=kind).one(SERVICE) for kind in ("internet", "intranet"))
+    public, private = (program(loadBalancer=kind).resource(SERVICE) for kind in ("internet", "intranet"))
     assert (public.replacement_trigger, private.replacement_trigger) == ("internet", "intranet")
     assert private.delete_before_replace, "two Services cannot have the same name"
 
@@ -196,9 +196,9 @@ def test_adopting_a_service_from_the_guide_does_not_change_its_pods() -> None:
     recorder = program(adopted=True, startupTime="2m")
     # Kubernetes' defaults do not change the pod template.
     assert pod_of(recorder) == {**_guides_pod(), "terminationGracePeriodSeconds": 30}
-    assert recorder.one(DEPLOYMENT).retain_on_delete
-    assert recorder.one(SERVICE).retain_on_delete
-    assert not recorder.one(DISRUPTION_BUDGET).retain_on_delete, "the stack created it"
+    assert recorder.resource(DEPLOYMENT).retain_on_delete
+    assert recorder.resource(SERVICE).retain_on_delete
+    assert not recorder.resource(DISRUPTION_BUDGET).retain_on_delete, "the stack created it"
 
 
 def test_an_adopted_service_gets_its_explicit_settings() -> None:
@@ -236,9 +236,9 @@ def test_a_rename_with_the_former_name_keeps_the_registered_resources(hpa: dict[
     assert _without_outputs(first) == _without_outputs(second) == _without_outputs(third)
     [renamed] = third.outputs["services"]
     assert renamed["name"] == "intentions"
-    assert renamed["deployment"] == first.one(DEPLOYMENT).inputs["metadata"]["name"] == "bert"
+    assert renamed["deployment"] == first.resource(DEPLOYMENT).inputs["metadata"]["name"] == "bert"
     assert renamed["service"] == "bert-svc"
-    assert renamed["hpa"] == first.one(HPA).inputs["metadata"]["name"] == hpa.get("name", "bert-hpa")
+    assert renamed["hpa"] == first.resource(HPA).inputs["metadata"]["name"] == hpa.get("name", "bert-hpa")
     assert "kubectl get pods -n default -l app=bert -o wide" in third.outputs["checks"]
 
 
@@ -248,4 +248,4 @@ def test_the_program_accepts_the_services_in_the_docs() -> None:
     container = container_of(recorder)
     assert container["args"] == ["--model", "Qwen/Qwen3-8B"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": 8000}
-    assert recorder.one(SERVICE).inputs["spec"]["ports"][0]["targetPort"] == 8000
+    assert recorder.resource(SERVICE).inputs["spec"]["ports"][0]["targetPort"] == 8000

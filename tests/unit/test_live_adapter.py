@@ -101,7 +101,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_another_chart_version_warns_and_replaces_the_release(logged: pytest.LogCaptureFixture) -> None:
-    release = previewed(record(version="1.2.0")).one(RELEASE)
+    release = previewed(record(version="1.2.0")).resource(RELEASE)
     assert (
         "The adapter's chart changes from 1.2.0 to 1.3.2. `up` uninstalls the release and installs it again"
         in logged.text

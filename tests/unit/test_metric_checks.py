@@ -15,7 +15,7 @@ PROF = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 
 
 def settings(*metrics: dict[str, Any], pool: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """A stack with one service on these metrics; `service` and `adapter` add to those parts."""
+    """Return a stack whose service scales on these metrics; `service` and `adapter` add settings."""
     service = {"name": "bert", "image": "registry.example/bert:1", **more.pop("service", {})}
     service["autoscaler"] = {"metrics": [*metrics], "maxReplicas": 4, **service.get("autoscaler", {})}
     return {
@@ -45,7 +45,7 @@ UPSTREAM = {"labels": "upstream-exported"}
 
 
 @pytest.mark.case("A3")
-def test_mig_is_refused_where_acks_monitoring_does_not_see_it() -> None:
+def test_refuses_mig_with_acks_exporter() -> None:
     assert fault(settings(on("DCGM_FI_DEV_GPU_UTIL"), **MIG)) == (
         "gpuNodePool.cardMode is mig, and ACK's GPU monitoring does not cover MIG: run NVIDIA's dcgm-exporter, set "
         "metricsAdapter.labels to upstream and services[0].autoscaler.metrics[0].name to "
@@ -54,7 +54,7 @@ def test_mig_is_refused_where_acks_monitoring_does_not_see_it() -> None:
 
 
 @pytest.mark.case("A3")
-def test_mig_with_the_upstream_exporter_takes_the_profiling_metric_and_no_other_of_the_card() -> None:
+def test_mig_with_the_upstream_exporter_allows_only_the_profiling_metric() -> None:
     sentence = fault(settings(on("DCGM_FI_DEV_GPU_UTIL"), adapter=UPSTREAM, **MIG))
     assert "DCGM_FI_DEV_GPU_UTIL', which is missing or always 0 on MIG instances: choose " in sentence
     assert PROF in sentence
@@ -62,7 +62,7 @@ def test_mig_with_the_upstream_exporter_takes_the_profiling_metric_and_no_other_
 
 
 @pytest.mark.parametrize("name", ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", PROF])
-def test_a_metric_of_a_whole_card_is_refused_where_pods_share_it(name: str) -> None:
+def test_refuses_a_metric_of_a_whole_card_if_pods_share_it(name: str) -> None:
     sentence = fault(settings(on(name), **CGPU))
     assert (
         f"{name!r}, which measures a whole card, but with gpuNodePool.cardMode cgpu several pods share a card"
@@ -72,14 +72,14 @@ def test_a_metric_of_a_whole_card_is_refused_where_pods_share_it(name: str) -> N
     assert parse(settings(on(SM_UTIL), **CGPU))
 
 
-def test_on_shared_cards_the_metrics_of_a_card_are_those_of_its_node() -> None:
-    exposed = {one.name: one.resources for one in parse(settings(on(SM_UTIL), **CGPU)).rule_set.exposed}
+def test_metrics_of_shared_cards_belong_to_the_node() -> None:
+    exposed = {metric.name: metric.resources for metric in parse(settings(on(SM_UTIL), **CGPU)).rule_set.exposed}
     assert exposed["DCGM_FI_DEV_GPU_UTIL"] == ("node",)
     assert exposed[SM_UTIL] == ("namespace", "node", "pod")
     assert parse(settings(on(SM_UTIL))).rule_set.exposed[0].resources == ("namespace", "node", "pod")
 
 
-def test_a_metric_that_only_acks_exporter_has_is_refused_with_the_labels_of_another() -> None:
+def test_refuses_a_metric_of_acks_exporter_with_upstream_labels() -> None:
     sentence = fault(settings(on(SM_UTIL), adapter={"labels": "upstream"}))
     assert (
         "which only ACK's exporter has, but metricsAdapter.labels is 'upstream': choose DCGM_FI_DEV_GPU_UTIL"
@@ -104,21 +104,21 @@ def test_the_guides_rules_are_for_acks_labels() -> None:
 
 
 @pytest.mark.parametrize("adapter", [{"labels": "upstream"}, {"rules": "seed"}])
-def test_idle_pods_can_be_counted_only_where_the_exporter_says_who_has_a_gpu(adapter: dict[str, str]) -> None:
+def test_idle_pods_are_counted_only_if_the_exporter_reports_the_pod_of_a_gpu(adapter: dict[str, str]) -> None:
     config = settings(on("vllm_num_requests_waiting"), adapter={"idleAsZero": True, **adapter})
     with pytest.raises(SettingsError, match=r"metricsAdapter\.idleAsZero needs metricsAdapter\.rules hardened"):
         parse(config)
     assert parse(settings(on(SM_UTIL), adapter={"idleAsZero": True}))
 
 
-def test_a_metric_is_in_an_hpa_once_for_each_aggregation() -> None:
+def test_an_hpa_has_a_metric_once_for_each_aggregation() -> None:
     assert parse(settings(on(SM_UTIL), on(SM_UTIL, 50, aggregation="max")))
     assert fault(settings(on(SM_UTIL), on(SM_UTIL, 50, aggregation="avg"))) == (
         f"services[0].autoscaler.metrics[1].name is {SM_UTIL!r}, which the HPA already has: remove one of the two."
     )
 
 
-def test_another_aggregation_has_a_name_of_its_own() -> None:
+def test_each_aggregation_has_its_own_metric_name() -> None:
     metric = catalogue().get(SM_UTIL)
     assert metric.exposed_as(None) == metric.exposed_as("avg") == SM_UTIL
     assert metric.exposed_as("max") == f"{SM_UTIL}_MAX"
@@ -129,7 +129,7 @@ def test_another_aggregation_has_a_name_of_its_own() -> None:
 def test_a_profiling_ratio_has_a_target_in_percent() -> None:
     assert parse(settings(on(PROF, 60)))
     assert "it is at most 100 %" in fault(settings(on(PROF, 101)))
-    [rule] = [one for one in parse(settings(on(PROF, 60))).rule_set.rules() if one["name"]["as"] == PROF]
+    [rule] = [rule for rule in parse(settings(on(PROF, 60))).rule_set.rules() if rule["name"]["as"] == PROF]
     assert rule["metricsQuery"] == "100 * avg((<<.Series>>{<<.LabelMatchers>>} >= 0) <= 1) by (<<.GroupBy>>)"
 
 
@@ -140,18 +140,18 @@ def test_a_target_of_memory_is_written_in_mib() -> None:
 
 
 @pytest.mark.parametrize("target", ["0Gi", "999999999999999Gi"])
-def test_a_memory_target_out_of_range_is_refused_in_a_sentence(target: str) -> None:
+def test_refuses_a_memory_target_out_of_range(target: str) -> None:
     with pytest.raises(SettingsError, match=r"target is .*: a number above 0 and up to 1000000000000 is expected"):
         parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", target)))
 
 
-def test_a_shared_cards_memory_bounds_the_target() -> None:
+def test_the_target_is_limited_by_the_memory_of_a_shared_card() -> None:
     assert fault(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "5Gi"), **CGPU)).endswith(
         "is 5120 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: a pod gets 4096 MiB."
     )
 
 
-def test_a_sum_over_a_pods_cards_can_be_more_than_one_card() -> None:
+def test_a_sum_over_a_pods_cards_may_exceed_a_card() -> None:
     two: dict[str, Any] = {"pool": {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"]}, "service": {"gpus": 2}}
     assert parse(settings(on(SM_UTIL, 150, aggregation="sum"), **two))
     assert "it is at most 200 %" in fault(settings(on(SM_UTIL, 201, aggregation="sum"), **two))
@@ -167,9 +167,9 @@ def test_a_sum_over_a_pods_cards_can_be_more_than_one_card() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["DCGM_CUSTOM_PROCESS_MEM_USED", "DCGM_FI_DEV_GPU_UTIL", SM_UTIL])
-def test_an_llm_engine_on_a_gpu_metric_is_a_warning(image: str, engine: str, name: str) -> None:
-    told = warnings(parse(settings(on(name, 90), service={"image": image})))
-    [warning] = [one for one in told if f"looks like {engine}" in one]
+def test_warns_about_an_llm_engine_on_a_gpu_metric(image: str, engine: str, name: str) -> None:
+    messages = warnings(parse(settings(on(name, 90), service={"image": image})))
+    [warning] = [message for message in messages if f"looks like {engine}" in message]
     assert f"{engine}_" in warning.rpartition("consider ")[2]
 
 
@@ -178,7 +178,7 @@ def test_an_llm_engine_on_its_own_metric_and_a_classifier_on_the_gpu_are_fine() 
     assert not warnings(parse(settings(on(SM_UTIL))))
 
 
-def test_an_engines_series_has_a_colon_and_the_exposed_name_has_none() -> None:
+def test_the_exposed_name_of_an_engines_series_has_no_colon() -> None:
     engines = [metric for metric in catalogue().metrics if metric.level == "engine"]
     assert {metric.series for metric in engines} == {
         "vllm:num_requests_waiting",
@@ -198,7 +198,7 @@ def test_refuses_a_relist_interval_above_the_adapters_maximum_age() -> None:
 
 
 @pytest.mark.case("C9")
-def test_a_scale_down_window_shorter_than_a_pods_start_is_refused() -> None:
+def test_refuses_a_scale_down_window_shorter_than_a_pods_start() -> None:
     window = {"scaleDown": {"stabilizationWindowSeconds": 60}}
     config = settings(on(SM_UTIL), service={"startupTime": "90s", "autoscaler": window})
     assert "stabilizationWindowSeconds is 60, less than startupTime (90s)" in fault(config)
@@ -207,7 +207,7 @@ def test_a_scale_down_window_shorter_than_a_pods_start_is_refused() -> None:
 
 
 @pytest.mark.case("C9")
-def test_with_the_old_api_no_window_can_be_raised_for_a_slow_start() -> None:
+def test_v2beta1_refuses_a_start_longer_than_the_default_window() -> None:
     old = {"cluster": {"id": "c1", "autoscalingApi": "v2beta1"}}
     config = settings(on(SM_UTIL), service={"startupTime": "301s"}) | old
     assert fault(config) == (
@@ -219,7 +219,7 @@ def test_with_the_old_api_no_window_can_be_raised_for_a_slow_start() -> None:
     assert parse(config)
 
 
-def test_the_old_api_has_no_behavior() -> None:
+def test_v2beta1_has_no_behavior() -> None:
     old = {"cluster": {"id": "c1", "autoscalingApi": "v2beta1"}}
     assert parse(settings(on(SM_UTIL)) | old)
     config = settings(on(SM_UTIL), service={"autoscaler": {"scaleUp": {}}}) | old
@@ -237,7 +237,7 @@ def test_the_old_api_has_no_behavior() -> None:
         (on("DCGM_CUSTOM_PROCESS_MEM_USED", 10), "10 MiB: if you meant GiB, write 10Gi."),
     ],
 )
-def test_a_target_in_another_unit_than_the_metrics_is_a_warning(metric: dict[str, Any], hint: str) -> None:
+def test_warns_about_a_target_in_the_wrong_unit(metric: dict[str, Any], hint: str) -> None:
     [warning] = warnings(parse(settings(metric)))
     assert warning == f"services[0].autoscaler.metrics[0].target is {hint}"
 
@@ -253,7 +253,7 @@ def test_a_target_in_another_unit_than_the_metrics_is_a_warning(metric: dict[str
         ("DCGM_FI_DEV_FB_USED", {}, "16384", "14894"),
     ],
 )
-def test_a_target_by_which_no_replica_is_ever_added_is_a_warning(
+def test_warns_about_a_target_that_never_adds_a_replica(
     metric: str, adapter: dict[str, str], highest: str, most: str
 ) -> None:
     [warning] = warnings(parse(settings(on(metric, highest), adapter=adapter)))
@@ -271,7 +271,7 @@ def test_a_ratio_of_exactly_the_tolerance_adds_no_replica() -> None:
     assert warning.endswith("is at most 11264 MiB: use a target of at most 10239.")
 
 
-def test_only_the_sum_of_a_pods_cards_is_more_than_one_card() -> None:
+def test_only_a_sum_over_a_pods_cards_exceeds_a_card() -> None:
     two: dict[str, Any] = {"pool": {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"], "size": 4}, "service": {"gpus": 2}}
     assert parse(settings(on("DCGM_FI_DEV_FB_USED", "32Gi"), **two))
     for aggregation in ("avg", "max"):
@@ -305,7 +305,7 @@ def own_rule(name: str, *kinds: str) -> dict[str, Any]:
         (SM_UTIL, "max", f"{SM_UTIL}_MAX", {"rules": "seed"}),
     ],
 )
-def test_a_rule_of_ones_own_may_expose_what_the_programs_rules_do_not(
+def test_an_extra_rule_may_expose_other_metrics(
     name: str, aggregation: str | None, exposed: str, adapter: dict[str, Any]
 ) -> None:
     use = on(name, **({"aggregation": aggregation} if aggregation else {}))
@@ -322,13 +322,13 @@ def test_a_rule_of_ones_own_may_expose_what_the_programs_rules_do_not(
         ("mirror/VLLM-openai:v1", "sglang_token_usage", "vllm_num_requests_waiting or vllm_kv_cache_usage_perc"),
     ],
 )
-def test_the_metric_of_another_engine_is_a_warning(image: str, name: str, own: str) -> None:
+def test_warns_about_the_metric_of_another_engine(image: str, name: str, own: str) -> None:
     [warning] = warnings(parse(settings(on(name, 50), service={"image": image})))
     assert warning.endswith(f", which has no such metric: consider {own}.")
     assert not warnings(parse(settings(on(own.split(" ")[0], 50), service={"image": image})))
 
 
-def test_the_guides_own_ratio_is_a_part_of_the_whole() -> None:
+def test_the_guides_ratio_is_at_most_1() -> None:
     ratio = on("DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO", 0.8)
     assert warnings(parse(settings(ratio)))
     assert not warnings(parse(settings(ratio, adapter={"rules": "seed"})))

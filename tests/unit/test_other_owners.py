@@ -107,7 +107,9 @@ def test_accepts_the_stacks_own_objects() -> None:
 
 def test_an_hpa_carries_the_name_of_its_stack() -> None:
     metadata = (
-        run_program(config(), Recorder()).one("kubernetes:autoscaling/v2:HorizontalPodAutoscaler").inputs["metadata"]
+        run_program(config(), Recorder())
+        .resource("kubernetes:autoscaling/v2:HorizontalPodAutoscaler")
+        .inputs["metadata"]
     )
     assert metadata["annotations"] == {"ackgpu/stack": "ackgpu/unit"}
 

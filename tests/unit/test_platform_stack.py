@@ -1,4 +1,4 @@
-"""Services on the platform of another stack: what they make, what they may use, and what is checked at preview."""
+"""Services on another stack's platform: their resources, what they may use, and checks at preview."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ def refused(*services: dict[str, Any], outputs: dict[str, Any] | None = None, **
     return str(raised.value).splitlines()
 
 
-def test_a_platform_alone_makes_no_service_and_exports_what_services_need() -> None:
+def test_a_platform_creates_no_service_and_exports_what_services_need() -> None:
     recorder = run_program(platform_config(), Recorder())
-    assert {one.type for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))} == {
+    assert {
+        resource.type for resource in recorder.registrations if resource.type.startswith(("alicloud:", "kubernetes:"))
+    } == {
         "alicloud:cs/nodePool:NodePool",
         "alicloud:arms/prometheus:Prometheus",
         "kubernetes:helm.sh/v3:Release",
@@ -66,7 +68,7 @@ def test_a_platform_alone_makes_no_service_and_exports_what_services_need() -> N
     assert f"pods/{SM_UTIL}" in recorder.outputs["metricResources"]
 
 
-def test_what_a_platform_exports_has_no_credential() -> None:
+def test_a_platform_exports_no_credential() -> None:
     prometheus = {"auth": {"type": "token", "token": "planted-token"}}
     values = {**GOOD, "prometheus": prometheus, "metricsAdapter": {"values": {"planted": "planted-value"}}}
     exported = exported_settings(parse(values))
@@ -81,32 +83,34 @@ def test_a_setting_that_an_earlier_version_exported_is_ignored() -> None:
     assert team(outputs=outputs).outputs["services"]
 
 
-def test_a_team_makes_its_services_and_nothing_of_the_platform() -> None:
+def test_a_team_creates_only_its_services() -> None:
     recorder = team()
-    made = {one.type for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))}
-    assert not {one for one in made if one.startswith("alicloud:") or "helm" in one}
+    made = {
+        resource.type for resource in recorder.registrations if resource.type.startswith(("alicloud:", "kubernetes:"))
+    }
+    assert not {type_ for type_ in made if type_.startswith("alicloud:") or "helm" in type_}
     assert "kubernetes:apps/v1:Deployment" in made
     assert "kubernetes:autoscaling/v2:HorizontalPodAutoscaler" in made
     assert recorder.outputs["clusterId"] == CLUSTER
-    assert [one["name"] for one in recorder.outputs["services"]] == ["bert"]
+    assert [service["name"] for service in recorder.outputs["services"]] == ["bert"]
     assert recorder.outputs["metrics"] == [SM_UTIL]
     assert recorder.outputs["metricResources"] == [f"{kind}/{SM_UTIL}" for kind in ("namespaces", "nodes", "pods")]
     assert "platform" not in recorder.outputs
 
 
-def test_a_team_asks_for_a_credential_of_its_own() -> None:
+def test_a_team_requests_its_own_credential() -> None:
     recorder = team()
     [asked] = [call for call in recorder.calls if "getClusterCredential" in call.token]
     assert asked.args["clusterId"] == CLUSTER
-    assert recorder.one("pulumi:providers:kubernetes").inputs["kubeconfig"] == "<secret>"
-    assert recorder.one("pulumi:providers:alicloud").inputs["region"] == "cn-hangzhou"
+    assert recorder.resource("pulumi:providers:kubernetes").inputs["kubeconfig"] == "<secret>"
+    assert recorder.resource("pulumi:providers:alicloud").inputs["region"] == "cn-hangzhou"
 
 
 def test_the_pods_of_a_team_tolerate_the_platforms_taints() -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     pool = {**platform_config()["ackgpu:gpuNodePool"], "taints": [taint]}
     recorder = team(outputs=of_the_platform(gpuNodePool=pool))
-    pod = recorder.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
+    pod = recorder.resource("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
     assert pod["tolerations"] == [{**taint, "operator": "Equal"}]
 
 
@@ -130,7 +134,7 @@ def test_another_aggregation_is_another_metric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "platform", "told"),
+    ("given", "platform", "expected"),
     [
         (service(gpus=2), {}, "services[0].gpus is 2, but a node of the pool has 1"),
         (service(autoscaler={"maxReplicas": 5}), {}, "services can ask for 5 GPUs"),
@@ -142,28 +146,30 @@ def test_another_aggregation_is_another_metric() -> None:
         ),
     ],
 )
-def test_services_pass_the_checks_that_one_stack_would_have_to_pass(
-    given: dict[str, Any], platform: dict[str, Any], told: str
+def test_services_on_a_platform_pass_the_same_checks_as_in_a_single_stack(
+    given: dict[str, Any], platform: dict[str, Any], expected: str
 ) -> None:
     _, *faults = refused(given, outputs=of_the_platform(**platform))
-    assert [fault for fault in faults if fault.startswith(told)]
+    assert [fault for fault in faults if fault.startswith(expected)]
 
 
-def test_a_stack_that_is_no_platform_is_named_before_anything_is_made() -> None:
+def test_refuses_a_stack_that_is_not_a_platform_before_creating_resources() -> None:
     recorder = Recorder(platform_outputs={"clusterId": CLUSTER, "metricResources": []}, preview=True)
     with pytest.raises(pulumi.RunError, match=f"platform is '{PLATFORM}', but that stack does not export platform"):
         run_program({"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}, recorder)
-    assert not [one for one in recorder.registrations if one.type.startswith(("alicloud:", "kubernetes:"))]
+    assert not [
+        resource for resource in recorder.registrations if resource.type.startswith(("alicloud:", "kubernetes:"))
+    ]
     assert not recorder.calls
 
 
-def test_a_platform_of_the_old_api_is_refused() -> None:
+def test_refuses_a_platform_with_v2beta1() -> None:
     old = platform_config(cluster={"id": CLUSTER, "autoscalingApi": "v2beta1"})
     outputs = run_program(old, Recorder(cluster_version="1.22.3-aliyun.1")).outputs
     assert "has cluster.autoscalingApi v2beta1" in "\n".join(refused(outputs=outputs))
 
 
-def test_another_teams_hpa_on_the_same_target_is_refused() -> None:
+def test_refuses_a_target_that_another_teams_hpa_scales() -> None:
     rival = {
         "metadata": {"name": "theirs", "namespace": "default", "annotations": {"ackgpu/stack": "ackgpu/other"}},
         "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "bert"}},
@@ -179,12 +185,12 @@ TEAM = {"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}
 @pytest.mark.parametrize(
     ("config", "more"), [(platform_config(), {"ackgpu:index:Platform"}), (TEAM, set())], ids=["own", "shared"]
 )
-def test_a_refresh_registers_the_way_into_the_cluster_alone_and_keeps_what_the_stack_exports(
+def test_a_refresh_registers_only_access_to_the_cluster_and_keeps_the_outputs(
     config: dict[str, Any], more: set[str]
 ) -> None:
     exported = {"clusterId": CLUSTER, "metrics": [SM_UTIL], "platform": {"region": "cn-hangzhou"}}
     recorder = run_access(config, Recorder(platform_outputs=of_the_platform(), last_outputs=exported))
-    assert {one.type for one in recorder.registrations} == {
+    assert {resource.type for resource in recorder.registrations} == {
         "pulumi:pulumi:Stack",
         "pulumi:providers:alicloud",
         "pulumi:providers:kubernetes",
@@ -195,25 +201,25 @@ def test_a_refresh_registers_the_way_into_the_cluster_alone_and_keeps_what_the_s
 
 
 @pytest.mark.parametrize(("parent", "above"), [("", "Stack"), ("ackgpu:index:Platform$", "Platform")])
-def test_a_refresh_registers_the_cluster_where_the_state_has_it(parent: str, above: str) -> None:
+def test_a_refresh_registers_the_cluster_under_its_parent_in_the_state(parent: str, above: str) -> None:
     urn = f"urn:pulumi:unit::ackgpu::{parent}ackgpu:index:AckCluster::cluster"
     recorder = run_access(platform_config(), Recorder(last_urns=[urn]))
-    assert f":{above}::" in recorder.one("ackgpu:index:AckCluster").parent
+    assert f":{above}::" in recorder.resource("ackgpu:index:AckCluster").parent
 
 
-def test_a_team_whose_platform_is_gone_is_told_so_by_a_refresh_too() -> None:
+def test_a_refresh_reports_a_missing_platform() -> None:
     with pytest.raises(pulumi.RunError, match="that stack does not export clusterId, platform"):
         run_access(TEAM, Recorder())
 
 
 @pytest.mark.parametrize("key", PLATFORM_KEYS)
-def test_what_the_platform_sets_is_not_set_twice(key: str) -> None:
+def test_refuses_settings_that_the_platform_sets(key: str) -> None:
     values = {"platform": PLATFORM, "services": [service()], key: {"id": "c1"} if key != "region" else "cn-hangzhou"}
     with pytest.raises(SettingsError, match=f"^{key} is set by the stack that platform names"):
         parse(values)
 
 
-def test_faults_of_a_teams_own_settings_are_told_without_the_platform() -> None:
+def test_reports_errors_in_a_teams_settings_without_the_platform() -> None:
     with pytest.raises(SettingsError) as raised:
         parse({"platform": PLATFORM, "services": [service(port=0), service()]})
     assert [fault.split(" ")[0] for fault in raised.value.faults] == ["services[0].port"]
@@ -226,7 +232,7 @@ def test_faults_of_a_teams_own_settings_are_told_without_the_platform() -> None:
     ]
 
 
-def test_the_engines_empty_values_are_no_settings() -> None:
+def test_empty_values_from_the_engine_are_not_settings() -> None:
     config = {"ackgpu:platform": PLATFORM, "ackgpu:services": '[{"name": "a", "image": "b"}]'}
     empty = {"ackgpu:region": "", "ackgpu:cluster": "{}", "ackgpu:gpuNodePool": "{}", "ackgpu:budget": "{}"}
     assert parse_config({**config, **empty}).platform == PLATFORM
@@ -237,5 +243,5 @@ def test_the_engines_empty_values_are_no_settings() -> None:
     ]
 
 
-def test_the_dev_stack_has_a_platform_of_its_own() -> None:
+def test_the_dev_stack_has_its_own_platform() -> None:
     assert "ackgpu:platform" not in stack_config("dev")

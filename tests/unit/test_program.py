@@ -47,7 +47,7 @@ def seed() -> dict[str, Any]:
 
 
 def test_the_stack_is_a_platform_its_parts_and_a_service_with_its_autoscaler(program: Recorder) -> None:
-    components = [one.type for one in program.registrations if one.type.startswith("ackgpu:")]
+    components = [resource.type for resource in program.registrations if resource.type.startswith("ackgpu:")]
     assert sorted(components) == [
         "ackgpu:index:AckCluster",
         "ackgpu:index:ArmsPrometheus",
@@ -61,7 +61,7 @@ def test_the_stack_is_a_platform_its_parts_and_a_service_with_its_autoscaler(pro
 
 @pytest.mark.case("D1")
 def test_the_deployment_is_the_guides(program: Recorder, seed: dict[str, Any]) -> None:
-    inputs = program.one(DEPLOYMENT).inputs
+    inputs = program.resource(DEPLOYMENT).inputs
     expected = seed["Deployment"]
     assert inputs["metadata"]["name"] == expected["metadata"]["name"]
     assert inputs["spec"]["selector"] == expected["spec"]["selector"]
@@ -76,28 +76,28 @@ def test_the_deployment_is_the_guides(program: Recorder, seed: dict[str, Any]) -
 
 
 def test_the_deployment_leaves_the_number_of_replicas_to_the_hpa(program: Recorder) -> None:
-    deployment = program.one(DEPLOYMENT)
+    deployment = program.resource(DEPLOYMENT)
     assert "replicas" not in deployment.inputs["spec"]
     assert deployment.ignore_changes == ("spec.replicas",)
 
 
 @pytest.mark.case("G7")
 @pytest.mark.parametrize("type_", [DEPLOYMENT, SERVICE])
-def test_a_deployment_waits_for_a_node_that_is_still_being_made(program: Recorder, type_: str) -> None:
-    one = program.one(type_)
-    assert program.one(NODE_POOL).urn in program.comes_after(one)
+def test_a_deployment_waits_for_a_node_that_is_being_created(program: Recorder, type_: str) -> None:
+    one = program.resource(type_)
+    assert program.resource(NODE_POOL).urn in program.comes_after(one)
     assert one.timeouts == ("30m", "30m"), "a GPU node takes minutes; the provider gives up after 10"
 
 
 @pytest.mark.case("D3")
 @pytest.mark.case("C7")
 def test_a_rollout_frees_a_gpu_before_it_needs_one(program: Recorder) -> None:
-    strategy = program.one(DEPLOYMENT).inputs["spec"]["strategy"]
+    strategy = program.resource(DEPLOYMENT).inputs["spec"]["strategy"]
     assert strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
 def test_the_service_is_the_guides(program: Recorder, seed: dict[str, Any]) -> None:
-    inputs = program.one(SERVICE).inputs
+    inputs = program.resource(SERVICE).inputs
     expected = seed["Service"]
     assert inputs["metadata"] == {**expected["metadata"], "namespace": "default"}
     assert inputs["spec"] == expected["spec"]
@@ -105,7 +105,7 @@ def test_the_service_is_the_guides(program: Recorder, seed: dict[str, Any]) -> N
 
 @pytest.mark.case("C1")
 def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, seed: dict[str, Any]) -> None:
-    inputs = program.one(HPA).inputs
+    inputs = program.resource(HPA).inputs
     expected = seed["HorizontalPodAutoscaler"]
     assert inputs["metadata"]["name"] == "gpu-hpa" == expected["metadata"]["name"]
     assert inputs["spec"]["scaleTargetRef"] == expected["spec"]["scaleTargetRef"]
@@ -122,33 +122,35 @@ def test_the_hpa_is_the_guides_with_the_right_target_type(program: Recorder, see
 
 
 @pytest.mark.case("C5")
-def test_a_deployment_never_has_two_hpas_of_ours(program: Recorder) -> None:
-    assert program.one(HPA).delete_before_replace, "with two Kubernetes lets none scale, and up waits for the new one"
+def test_a_deployment_never_has_two_of_our_hpas(program: Recorder) -> None:
+    assert program.resource(HPA).delete_before_replace, (
+        "with two Kubernetes lets none scale, and up waits for the new one"
+    )
 
 
-def test_an_hpa_may_have_several_metrics_each_under_the_name_that_a_rule_exposes() -> None:
+def test_an_hpa_may_have_several_metrics_under_their_exposed_names() -> None:
     [bert] = stack_config("dev")["ackgpu:services"]
     metrics = [
         {"name": "DCGM_CUSTOM_PROCESS_SM_UTIL", "target": 60, "aggregation": "max"},
         {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": "10Gi"},
     ]
     program = run_program(dev_config(services=[{**bert, "autoscaler": {"metrics": metrics}}]), Recorder())
-    pods = [metric["pods"] for metric in program.one(HPA).inputs["spec"]["metrics"]]
-    assert [(one["metric"]["name"], one["target"]["averageValue"]) for one in pods] == [
+    pods = [metric["pods"] for metric in program.resource(HPA).inputs["spec"]["metrics"]]
+    assert [(metric["metric"]["name"], metric["target"]["averageValue"]) for metric in pods] == [
         ("DCGM_CUSTOM_PROCESS_SM_UTIL_MAX", "60"),
         ("DCGM_CUSTOM_PROCESS_MEM_USED", "10240"),
     ]
     values = program.secret_values["AlibabaCloudMetricsAdapter"]
     exposed = [rule["name"]["as"] for rule in values["prometheus"]["adapter"]["rules"]["custom"]]
-    assert {one["metric"]["name"] for one in pods} <= set(exposed)
+    assert {metric["metric"]["name"] for metric in pods} <= set(exposed)
     assert exposed == sorted(set(exposed), key=exposed.index), "each name once"
 
 
-def test_below_kubernetes_1_23_the_hpa_is_the_guides_older_one() -> None:
-    # The seed's manifest for clusters below 1.23, but for the name of its Deployment's output.
+def test_below_kubernetes_1_23_the_hpa_is_the_guides_v2beta1_hpa() -> None:
+    # The seed's manifest for clusters below 1.23, except for the Deployment's name.
     cluster = {"id": "c1", "autoscalingApi": "v2beta1"}
     program = run_program(dev_config(cluster=cluster), Recorder(cluster_version="1.22.15-aliyun.1"))
-    inputs = program.one("kubernetes:autoscaling/v2beta1:HorizontalPodAutoscaler").inputs
+    inputs = program.resource("kubernetes:autoscaling/v2beta1:HorizontalPodAutoscaler").inputs
     assert inputs["apiVersion"] == "autoscaling/v2beta1"
     assert inputs["metadata"]["name"] == "gpu-hpa"
     assert inputs["spec"] == {
@@ -163,21 +165,21 @@ def test_below_kubernetes_1_23_the_hpa_is_the_guides_older_one() -> None:
 
 @pytest.mark.case("D5")
 @pytest.mark.parametrize("name", ["bert", "dev2-bert"])
-def test_the_hpa_and_the_service_point_to_the_deployment_that_is_made(name: str) -> None:
+def test_the_hpa_and_the_service_select_the_deployment(name: str) -> None:
     [bert] = stack_config("dev")["ackgpu:services"]
     program = run_program(dev_config(services=[{**bert, "name": name, "namespace": "demo"}]), Recorder())
-    deployment, hpa = program.one(DEPLOYMENT).inputs, program.one(HPA).inputs
+    deployment, hpa = program.resource(DEPLOYMENT).inputs, program.resource(HPA).inputs
     assert hpa["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"] == name
     assert hpa["metadata"]["namespace"] == deployment["metadata"]["namespace"] == "demo"
     pods = deployment["spec"]["template"]["metadata"]["labels"]
-    assert program.one(SERVICE).inputs["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pods
-    assert program.comes_after(program.one(HPA)) >= {program.one(DEPLOYMENT).urn}
+    assert program.resource(SERVICE).inputs["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pods
+    assert program.comes_after(program.resource(HPA)) >= {program.resource(DEPLOYMENT).urn}
 
 
 def test_the_hpa_has_a_behavior_in_both_directions(program: Recorder) -> None:
-    inputs = program.one(HPA).inputs
+    inputs = program.resource(HPA).inputs
     behavior = inputs["spec"]["behavior"]
-    # Kubernetes' own: kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale, "Default Behavior".
+    # The Kubernetes defaults: kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale, "Default Behavior".
     assert behavior["scaleUp"] == {
         "stabilizationWindowSeconds": 0,
         "selectPolicy": "Max",
@@ -206,17 +208,17 @@ def test_the_hpa_has_a_behavior_in_both_directions(program: Recorder) -> None:
         (HPA, PROMETHEUS),
     ],
 )
-def test_order_holds_in_both_directions(program: Recorder, later: str, earlier: str) -> None:
-    first, second = program.one(earlier), program.one(later)
+def test_resources_are_created_in_order_and_deleted_in_reverse(program: Recorder, later: str, earlier: str) -> None:
+    first, second = program.resource(earlier), program.resource(later)
     assert first.urn in program.comes_after(second), f"{later} is created after, and deleted before, {earlier}"
     assert second.urn not in program.comes_after(first), f"{earlier} does not wait for {later}"
 
 
 def test_no_resource_uses_a_default_provider(program: Recorder) -> None:
-    for one in program.registrations:
-        package = one.type.split(":")[0]
+    for resource in program.registrations:
+        package = resource.type.split(":")[0]
         if package in ("alicloud", "kubernetes"):
-            assert f"pulumi:providers:{package}::" in one.provider, f"{one.name} has no explicit provider"
+            assert f"pulumi:providers:{package}::" in resource.provider, f"{resource.name} has no explicit provider"
     assert all("pulumi:providers:alicloud::alicloud" in str(call.provider) for call in program.calls), "functions too"
     for stack in ("dev", "rehearsal"):
         assert stack_config(stack)["pulumi:disable-default-providers"] == ["*"]
@@ -225,12 +227,12 @@ def test_no_resource_uses_a_default_provider(program: Recorder) -> None:
 @pytest.mark.case("G3")
 @pytest.mark.case("G9")
 def test_the_kubernetes_provider_has_a_secret_kubeconfig_and_the_clusters_identity(program: Recorder) -> None:
-    inputs = program.one("pulumi:providers:kubernetes").inputs
+    inputs = program.resource("pulumi:providers:kubernetes").inputs
     assert inputs["kubeconfig"] == "<secret>"
     assert inputs["clusterIdentifier"] == "c0123456789abcdef0123456789abcdef"
 
 
-def test_the_credential_does_not_change_from_run_to_run(program: Recorder) -> None:
+def test_the_credential_does_not_change_between_runs(program: Recorder) -> None:
     [call] = [call for call in program.calls if "getClusterCredential" in call.token]
     assert "temporaryDurationMinutes" not in call.args, "a temporary kubeconfig is an update at each run"
 
@@ -240,17 +242,17 @@ def test_no_secret_is_registered_or_exported_in_plain(program: Recorder) -> None
     text = repr(program.registrations) + repr(program.outputs)
     assert KUBECONFIG not in text
     assert PROMETHEUS_URL not in text
-    assert program.one(RELEASE).inputs["values"] == "<secret>"
+    assert program.resource(RELEASE).inputs["values"] == "<secret>"
 
 
 @pytest.mark.case("G1")
-def test_no_output_was_turned_into_text_by_mistake(program: Recorder) -> None:
+def test_no_output_is_converted_to_text(program: Recorder) -> None:
     text = repr(program.registrations) + repr(program.outputs)
     assert "pulumi.output.Output" not in text
     assert "Calling __str__" not in text
 
 
-def test_the_outputs_tell_how_to_check_the_stack(program: Recorder) -> None:
+def test_outputs_list_commands_that_check_the_stack(program: Recorder) -> None:
     outputs = program.outputs
     assert outputs["clusterId"] == "c0123456789abcdef0123456789abcdef"
     assert outputs["customMetricsPath"] == "/apis/custom.metrics.k8s.io/v1beta1"
@@ -262,18 +264,18 @@ def test_the_outputs_tell_how_to_check_the_stack(program: Recorder) -> None:
     assert f"curl -v 'http://{ADDRESS}/predict?query=Music'" in outputs["checks"]
 
 
-def test_a_first_preview_registers_the_same_resources_with_what_is_unknown() -> None:
+def test_a_first_preview_registers_the_same_resources_as_up() -> None:
     preview = run_program(dev_config(), Recorder(preview=True))
     real = run_program(dev_config(), Recorder())
-    assert {(one.type, one.name) for one in preview.registrations} == {
-        (one.type, one.name) for one in real.registrations
+    assert {(resource.type, resource.name) for resource in preview.registrations} == {
+        (resource.type, resource.name) for resource in real.registrations
     }
 
 
 @pytest.mark.case("G5")
-def test_names_and_parents_stay_since_a_rename_deletes_what_is_live(program: Recorder) -> None:
-    names = {one.urn: one.name for one in program.registrations}
-    assert {(one.type, one.name, names.get(one.parent)) for one in program.registrations} == {
+def test_names_and_parents_never_change_because_a_rename_deletes_live_resources(program: Recorder) -> None:
+    names = {resource.urn: resource.name for resource in program.registrations}
+    assert {(resource.type, resource.name, names.get(resource.parent)) for resource in program.registrations} == {
         ("pulumi:pulumi:Stack", "ackgpu-unit", None),
         ("pulumi:providers:alicloud", "alicloud", "ackgpu-unit"),
         ("ackgpu:index:Platform", "platform", "ackgpu-unit"),
@@ -299,17 +301,17 @@ def test_prometheus_has_one_owner(managed_by: str, created: int) -> None:
     program = run_program(dev_config(prometheus={"managedBy": managed_by}), Recorder())
     owners = program.of_type(PROMETHEUS) + program.of_type("alicloud:cs/kubernetesAddon:KubernetesAddon")
     assert len(owners) == created
-    assert program.one(RELEASE).inputs["values"] == "<secret>", "all three end in the same address"
+    assert program.resource(RELEASE).inputs["values"] == "<secret>", "all three end in the same address"
 
 
-def test_an_instance_of_somebody_else_is_told_at_preview_with_the_setting_that_uses_it() -> None:
+def test_preview_refuses_a_prometheus_instance_of_another_owner() -> None:
     with pytest.raises(
         pulumi.RunError, match=r"that this stack does not manage: set prometheus\.managedBy to existing"
     ):
-        run_program(dev_config(), Recorder(preview=True, prometheus_was_there=True))
+        run_program(dev_config(), Recorder(preview=True, prometheus_existed=True))
     for managed_by in ("addon", "existing"):
-        run_program(dev_config(prometheus={"managedBy": managed_by}), Recorder(preview=True, prometheus_was_there=True))
-    run_program(dev_config(), Recorder(prometheus_was_there=True))
+        run_program(dev_config(prometheus={"managedBy": managed_by}), Recorder(preview=True, prometheus_existed=True))
+    run_program(dev_config(), Recorder(prometheus_existed=True))
 
 
 @pytest.mark.parametrize(
@@ -331,72 +333,78 @@ def test_an_instance_of_somebody_else_is_told_at_preview_with_the_setting_that_u
         (Recorder(prometheus_url=""), "has no intranet HTTP API address yet"),
     ],
 )
-def test_a_cloud_that_lacks_something_is_told_in_one_sentence(recorder: Recorder, sentence: str) -> None:
+def test_reports_what_the_cloud_lacks_in_a_single_sentence(recorder: Recorder, sentence: str) -> None:
     with pytest.raises(pulumi.RunError, match=sentence):
         run_program(dev_config(), recorder)
 
 
-def test_a_chart_that_is_not_there_is_told_at_preview() -> None:
+def test_preview_reports_a_missing_chart() -> None:
     config = dev_config(metricsAdapter={"chart": "./no/such"})
     with pytest.raises(pulumi.RunError, match=r"chart .* is './no/such', which does not exist"):
         run_program(config, Recorder(preview=True))
 
 
-def test_a_wrong_configuration_registers_nothing_and_names_every_fault() -> None:
+def test_an_invalid_configuration_registers_nothing_and_reports_every_error() -> None:
     config = dev_config(cluster={}, prometheus={"managedBy": "me"})
     recorder = Recorder()
     with pytest.raises(pulumi.RunError) as raised:
         run_program(config, recorder)
     assert "cluster is missing" in str(raised.value)
     assert "prometheus.managedBy is 'me'" in str(raised.value)
-    assert [one.type for one in recorder.registrations if one.type != "pulumi:pulumi:Stack"] == []
+    assert [resource.type for resource in recorder.registrations if resource.type != "pulumi:pulumi:Stack"] == []
 
 
-def test_the_dev_stack_as_it_is_says_what_to_fill_in() -> None:
+def test_the_unedited_dev_stack_reports_what_to_fill_in() -> None:
     with pytest.raises(pulumi.RunError) as raised:
         run_program(stack_config("dev"), Recorder())
     assert "cluster.id" in str(raised.value)
     assert "gpuNodePool.instanceTypes[0]" in str(raised.value)
 
 
-def test_two_services_share_one_platform_and_the_order_of_the_list_changes_nothing() -> None:
+def test_services_share_a_platform_and_reordering_them_changes_nothing() -> None:
     [bert] = stack_config("dev")["ackgpu:services"]
     bert = {**bert, "autoscaler": {**bert["autoscaler"], "maxReplicas": 5}}
     other = {**bert, "name": "other", "autoscaler": {**bert["autoscaler"], "name": "other-hpa"}}
 
     def registered(services: list[dict[str, Any]]) -> list[Registration]:
         program = run_program(dev_config(services=services), Recorder())
-        return sorted(program.registrations, key=lambda one: one.urn)
+        return sorted(program.registrations, key=lambda resource: resource.urn)
 
     forward, backward = registered([bert, other]), registered([other, bert])
     assert forward == backward
-    assert len([one for one in forward if one.type == RELEASE]) == 1
-    assert [one.inputs["metadata"]["name"] for one in forward if one.type == HPA] == ["gpu-hpa", "other-hpa"]
+    assert len([resource for resource in forward if resource.type == RELEASE]) == 1
+    assert [resource.inputs["metadata"]["name"] for resource in forward if resource.type == HPA] == [
+        "gpu-hpa",
+        "other-hpa",
+    ]
 
 
-def test_services_of_one_name_in_two_namespaces_are_two_services() -> None:
+def test_services_may_have_the_same_name_in_different_namespaces() -> None:
     [bert] = stack_config("dev")["ackgpu:services"]
     bert = {**bert, "autoscaler": {**bert["autoscaler"], "maxReplicas": 5}}
     program = run_program(dev_config(services=[bert, {**bert, "namespace": "other"}]), Recorder())
-    urns = [one.urn for one in program.registrations]
+    urns = [resource.urn for resource in program.registrations]
     assert len(set(urns)) == len(urns)
-    assert [one.inputs["metadata"]["namespace"] for one in sorted(program.of_type(HPA), key=lambda one: one.urn)] == [
+    assert [
+        resource.inputs["metadata"]["namespace"]
+        for resource in sorted(program.of_type(HPA), key=lambda resource: resource.urn)
+    ] == [
         "default",
         "other",
     ]
-    assert [one["namespace"] for one in program.outputs["services"]] == ["default", "other"]
+    assert [service["namespace"] for service in program.outputs["services"]] == ["default", "other"]
 
 
 def test_the_rehearsal_stack_runs_the_same_program() -> None:
     dev = run_program(dev_config(), Recorder())
     rehearsal = run_program(stack_config("rehearsal"), Recorder())
-    assert {(one.type, one.name) for one in rehearsal.registrations} == {
-        (one.type, one.name) for one in dev.registrations
+    assert {(resource.type, resource.name) for resource in rehearsal.registrations} == {
+        (resource.type, resource.name) for resource in dev.registrations
     }
-    assert rehearsal.one(RELEASE).inputs["chart"] == "./rehearsal/chart"
+    assert rehearsal.resource(RELEASE).inputs["chart"] == "./rehearsal/chart"
 
 
-def test_a_foreign_program_can_use_one_component_alone() -> None:
+def test_another_program_can_use_a_single_component() -> None:
     def program() -> None:
         cluster = AckCluster(
             "theirs",
@@ -418,14 +426,14 @@ def test_a_foreign_program_can_use_one_component_alone() -> None:
         )
 
     recorder = run(Recorder(), program)
-    assert recorder.one(HPA).inputs["spec"]["scaleTargetRef"]["name"] == "llm"
-    assert recorder.one(HPA).inputs["spec"]["metrics"][0]["pods"]["target"]["averageValue"] == "0.5"
+    assert recorder.resource(HPA).inputs["spec"]["scaleTargetRef"]["name"] == "llm"
+    assert recorder.resource(HPA).inputs["spec"]["metrics"][0]["pods"]["target"]["averageValue"] == "0.5"
 
 
 @pytest.mark.parametrize(
     "numbers", [{}, {"size": 1, "limits": NodeLimits(max=1)}, {"limits": NodeLimits(min=2, max=1)}]
 )
-def test_a_foreign_program_can_not_make_a_pool_that_the_provider_misunderstands(numbers: dict[str, Any]) -> None:
+def test_another_program_cannot_create_a_pool_with_contradictory_sizes(numbers: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="pool"):
         PoolSpec(pool_name="gpu", instance_types=["ecs.gn6i-c4g1.xlarge"], **numbers)
 
@@ -434,7 +442,7 @@ def test_the_program_is_at_most_80_lines() -> None:
     assert len((CHECKOUT / "__main__.py").read_text().splitlines()) <= 80
 
 
-def test_the_program_requires_an_engine_that_is_no_newer_than_the_rehearsals(program: Recorder) -> None:
+def test_the_required_engine_is_not_newer_than_the_rehearsals(program: Recorder) -> None:
     [required] = program.engine_ranges
     pinned = re.search(r"pulumi/pkg/v3 v(\S+)", (CHECKOUT / "tools" / "pulumi" / "go.mod").read_text())
     assert pinned

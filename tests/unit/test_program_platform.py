@@ -29,7 +29,7 @@ def program() -> Recorder:
 
 
 def test_the_release_has_the_name_namespace_and_chart_of_the_guide(program: Recorder) -> None:
-    inputs = program.one(RELEASE).inputs
+    inputs = program.resource(RELEASE).inputs
     assert inputs["name"] == "ack-alibaba-cloud-metrics-adapter"
     assert inputs["namespace"] == "kube-system"
     assert inputs["chart"] == (
@@ -85,7 +85,7 @@ def test_every_value_is_where_the_vendors_chart_reads_it(auth: dict[str, str]) -
     assert len(prometheus["adapter"]["rules"]["custom"]) == 5
 
 
-def test_the_guides_rules_reach_the_release_as_they_are_written() -> None:
+def test_the_guides_rules_reach_the_release_unchanged() -> None:
     program = run_program(dev_config(metricsAdapter={"rules": "seed"}), Recorder())
     guide = yaml.safe_load((CHECKOUT / "tests" / "data" / "seed_rules_default.yaml").read_text())
     assert program.secret_values["AlibabaCloudMetricsAdapter"]["prometheus"]["adapter"]["rules"]["custom"] == guide
@@ -93,7 +93,7 @@ def test_the_guides_rules_reach_the_release_as_they_are_written() -> None:
 
 @pytest.mark.case("E3")
 def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder) -> None:
-    pool = program.one(NODE_POOL)
+    pool = program.resource(NODE_POOL)
     assert pool.inputs["scalingConfig"] == {"enable": True, "type": "gpu", "minSize": 1, "maxSize": 10}
     assert "desiredSize" not in pool.inputs
     assert pool.ignore_changes == ("desiredSize",)
@@ -104,7 +104,7 @@ def test_an_autoscaling_pool_leaves_its_size_to_the_autoscaler(program: Recorder
 @pytest.mark.case("E3")
 def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
     pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "size": 10}
-    made = run_program(dev_config(gpuNodePool=pool), Recorder()).one(NODE_POOL)
+    made = run_program(dev_config(gpuNodePool=pool), Recorder()).resource(NODE_POOL)
     assert made.inputs["desiredSize"] == "10"
     assert "scalingConfig" not in made.inputs
     assert made.ignore_changes == (), "a change of the size reaches the pool"
@@ -118,7 +118,7 @@ def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
         ({"autoscaling": {"min": 1, "max": 3}, "size": 2}, "set exactly one of size (fixed) and autoscaling"),
     ],
 )
-def test_limits_that_drain_a_pool_or_fight_the_autoscaler_are_refused(pool: dict[str, Any], sentence: str) -> None:
+def test_refuses_limits_that_drain_a_pool_or_conflict_with_the_autoscaler(pool: dict[str, Any], sentence: str) -> None:
     recorder = Recorder()
     with pytest.raises(pulumi.RunError) as raised:
         run_program(dev_config(gpuNodePool={"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], **pool}), recorder)
@@ -142,7 +142,7 @@ def test_limits_that_drain_a_pool_or_fight_the_autoscaler_are_refused(pool: dict
         ("mig", {"migProfile": "1g.10gb+me"}, "gpu", "mig", {"nvidia.com/mig-1g.10gb.me": "1"}),
     ],
 )
-def test_label_resource_and_autoscaler_follow_the_card_mode(
+def test_label_resource_and_autoscaler_match_the_card_mode(
     mode: str, asks: dict[str, Any], scaling: str, label: str, limits: dict[str, str]
 ) -> None:
     [bert] = stack_config("dev")["ackgpu:services"]
@@ -156,19 +156,19 @@ def test_label_resource_and_autoscaler_follow_the_card_mode(
         "metricsAdapter": {"labels": "upstream" if upstream else "ack"},
     }
     program = run_program(dev_config(**changes), Recorder())
-    pool = program.one(NODE_POOL).inputs
+    pool = program.resource(NODE_POOL).inputs
     assert pool["labels"] == [{"key": "ack.node.gpu.schedule", "value": label}]
     assert pool["scalingConfig"]["type"] == scaling
-    [container] = program.one(DEPLOYMENT).inputs["spec"]["template"]["spec"]["containers"]
+    [container] = program.resource(DEPLOYMENT).inputs["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == limits
 
 
-def test_the_pool_takes_the_clusters_vswitches_unless_others_are_set(program: Recorder) -> None:
-    assert program.one(NODE_POOL).inputs["vswitchIds"] == list(CLUSTER_VSWITCHES)
+def test_the_pool_uses_the_clusters_vswitches_by_default(program: Recorder) -> None:
+    assert program.resource(NODE_POOL).inputs["vswitchIds"] == list(CLUSTER_VSWITCHES)
     pool = {
         "instanceTypes": ["ecs.gn6v-c8g1.2xlarge"],
         "autoscaling": {"max": 10},
         "vswitchIds": ["vsw-mine"],
     }
     other = run_program(dev_config(gpuNodePool=pool), Recorder())
-    assert other.one(NODE_POOL).inputs["vswitchIds"] == ["vsw-mine"]
+    assert other.resource(NODE_POOL).inputs["vswitchIds"] == ["vsw-mine"]

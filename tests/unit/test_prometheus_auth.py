@@ -86,7 +86,7 @@ def test_the_header_is_a_secret_even_if_the_address_is_not() -> None:
         MetricsAdapter("theirs", args, pulumi.ResourceOptions(providers=[provider]))
 
     recorder = run(Recorder(), body)
-    assert HEADER not in repr(recorder.one("kubernetes:helm.sh/v3:Release").inputs)
+    assert HEADER not in repr(recorder.resource("kubernetes:helm.sh/v3:Release").inputs)
     assert plain(header(recorder)) == [{"Authorization": HEADER}]
 
 

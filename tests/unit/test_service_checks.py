@@ -19,7 +19,9 @@ TWO_GPUS = {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"], "size": 4}
 def test_the_defaults_fit_each_type_with_whole_cards() -> None:
     smallest = find_instance_type(SMALLEST)
     assert smallest and (smallest.vcpus, smallest.memory_gib, smallest.gpus) == (2, 8, 1)
-    assert not [one for one in warnings(parse(settings({"instanceTypes": [SMALLEST]}))) if "zone" not in one]
+    assert not [
+        warning for warning in warnings(parse(settings({"instanceTypes": [SMALLEST]}))) if "zone" not in warning
+    ]
 
 
 @pytest.mark.parametrize(
@@ -38,16 +40,16 @@ def test_the_defaults_fit_each_type_with_whole_cards() -> None:
         ),
     ],
 )
-def test_pods_that_no_node_can_hold_are_refused(service: dict[str, Any], sentence: str) -> None:
+def test_refuses_pods_that_fit_no_node(service: dict[str, Any], sentence: str) -> None:
     assert fault(settings(TWO_GPUS, service)) == sentence
 
 
 @pytest.mark.parametrize("amount", [{"cpu": "8"}, {"memory": "32Gi"}, {"memory": "33554432Ki"}, {"cpu": "0"}])
-def test_pods_that_fill_a_node_exactly_are_not(amount: dict[str, str]) -> None:
+def test_accepts_pods_that_fill_a_node_exactly(amount: dict[str, str]) -> None:
     assert not warnings(parse(settings(TWO_GPUS, {**amount, "autoscaler": {"maxReplicas": 8}})))
 
 
-def test_gpus_that_stay_unused_for_want_of_cpus_are_a_warning() -> None:
+def test_warns_about_gpus_that_stay_unused_for_lack_of_cpus() -> None:
     assert warnings(parse(settings(TWO_GPUS, {"cpu": 9}))) == [
         "services[0].cpu is 9: the GPUs of a node are enough for 2 pods, which request 18 vCPUs, and a node has 16. "
         "GPUs stay unused: lower cpu."
@@ -64,7 +66,7 @@ def test_a_pod_with_all_gpus_of_a_node_may_have_all_of_its_cpus() -> None:
     assert not warnings(parse(settings(TWO_GPUS, {"gpus": 2, "cpu": 16, "memory": "64Gi"})))
 
 
-def test_of_several_types_the_largest_decides_what_is_refused_and_the_smallest_what_is_warned_of() -> None:
+def test_refuses_by_the_largest_type_and_warns_by_the_smallest() -> None:
     mixed = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6v-c8g1.2xlarge"]}
     assert fault(settings(mixed, {"cpu": 9})).endswith("a node of the pool has 8 vCPUs: lower it.")
     [warning] = warnings(parse(settings(mixed, {"cpu": 5})))
@@ -72,17 +74,17 @@ def test_of_several_types_the_largest_decides_what_is_refused_and_the_smallest_w
 
 
 @pytest.mark.parametrize("unknown", ["ecs.gn99.xlarge", "ecs.gn8ia.8xlarge"])
-def test_what_the_table_lacks_is_not_judged(unknown: str) -> None:
+def test_does_not_check_types_that_the_table_lacks(unknown: str) -> None:
     assert parse(settings({"instanceTypes": [unknown], "gpusPerNode": 1}, {"memory": "900Gi"}))
 
 
-def test_adopted_pods_that_ask_for_nothing_need_no_room() -> None:
+def test_adopted_pods_without_requests_always_fit() -> None:
     shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
     adopted = {"gpuMemoryGiB": 2, "adopted": True}
-    assert not [one for one in warnings(parse(settings(shared, adopted))) if "zone" not in one]
+    assert not [warning for warning in warnings(parse(settings(shared, adopted))) if "zone" not in warning]
 
 
-def test_a_user_without_root_on_a_low_port_is_a_warning() -> None:
+def test_warns_about_a_non_root_user_on_a_low_port() -> None:
     [warning] = warnings(parse(settings(None, {"runAsNonRoot": True})))
     assert warning.startswith("services[0].runAsNonRoot is true, but containerPort is 80.")
     assert not warnings(parse(settings(None, {"runAsNonRoot": True, "containerPort": 1024})))
@@ -108,12 +110,12 @@ def test_an_encrypted_value_is_not_written_into_the_environment() -> None:
         [{"name": "new", "formerly": "bert"}, {"name": "newer", "formerly": "new"}],
     ],
 )
-def test_no_service_has_or_had_the_name_of_another(names: list[dict[str, str]]) -> None:
-    services = [{**one, "autoscaler": {"name": f"hpa-{index}"}} for index, one in enumerate(names)]
+def test_refuses_a_name_that_another_service_has_or_had(names: list[dict[str, str]]) -> None:
+    services = [{**service, "autoscaler": {"name": f"hpa-{index}"}} for index, service in enumerate(names)]
     assert "2 services are or were named default/" in fault(settings({"size": 20}, *services))
     apart = [names[0], {**names[1], "namespace": "other"}]
     assert parse(settings({"size": 20}, *apart))
 
 
-def test_a_service_may_get_its_first_name_back() -> None:
+def test_a_service_may_return_to_its_first_name() -> None:
     assert parse(settings(None, {"name": "bert", "formerly": "bert"}))

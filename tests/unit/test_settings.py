@@ -28,7 +28,7 @@ GOOD: dict[str, Any] = {
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """A copy of the good configuration with one value set; None removes the key."""
+    """Copy the valid configuration and change a value; None removes the key."""
     config = copy.deepcopy(GOOD)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     target: Any = config
@@ -57,12 +57,12 @@ def test_defaults_are_the_guides() -> None:
     assert settings.prometheus.managed_by == "instance"
 
 
-def test_a_number_in_quotes_is_a_number_since_the_engine_writes_it_so() -> None:
+def test_a_quoted_number_is_a_number_as_the_engine_quotes_numbers() -> None:
     config = changed("services.0.autoscaler.maxReplicas", "7")
     assert parse(config).services[0].autoscaler.max_replicas == 7
 
 
-def test_all_errors_of_values_are_reported_together_and_then_all_between_them() -> None:
+def test_errors_of_single_values_are_reported_before_errors_between_settings() -> None:
     config = changed("services.0.autoscaler", {"metrics": [{"name": SM_UTIL, "target": -1}], "minReplicas": 12})
     config |= {"region": "mars", "cluster": {}}
     del config["services"][0]["image"]
@@ -85,7 +85,7 @@ def test_all_errors_of_values_are_reported_together_and_then_all_between_them() 
 @pytest.mark.parametrize(
     "path", ["services.0.autoscaler.maxReplicas", "gpuNodePool.autoscaling.max", "gpuNodePool.instanceTypes"]
 )
-def test_a_wrong_value_is_one_error(path: str) -> None:
+def test_an_invalid_value_is_a_single_error(path: str) -> None:
     config = changed(path, "nonsense")
     config["services"].append({"name": "other", "image": "registry.example/other:1"})
     [fault] = faults(config)
@@ -115,7 +115,7 @@ FULL: dict[str, Any] = parse(GOOD).model_dump(mode="json", by_alias=True, exclud
 
 
 @pytest.mark.parametrize("path", leaves(FULL))
-def test_nonsense_anywhere_is_told_with_its_key_and_never_breaks_the_program(path: str) -> None:
+def test_an_invalid_value_anywhere_is_reported_with_its_key(path: str) -> None:
     key = re.sub(r"\.(\d+)", r"[\1]", path)
     nonsenses: tuple[Any, ...] = (True, -1, 1.5, "", "?", [], [[]], {}, {"?": 1}, 10**30)
     for nonsense in nonsenses:
@@ -132,7 +132,7 @@ def test_nonsense_anywhere_is_told_with_its_key_and_never_breaks_the_program(pat
             assert not re.search("(?i)input|valid|pydantic|instance of", str(error)), "words of the library"
 
 
-def test_the_guides_ratio_is_no_percentage() -> None:
+def test_the_guides_ratio_is_not_a_percentage() -> None:
     config = changed("services.0.autoscaler.metrics.0.name", "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO")
     assert parse(config), "in percent with the default rules"
     [fault] = faults({**config, "metricsAdapter": {"rules": "seed"}})
@@ -149,7 +149,7 @@ def test_names_are_unique_in_a_namespace() -> None:
     ("written", "mib"),
     [("10Gi", "10240"), ("1.5Gi", "1536"), ("4G", "3814.697"), ("500M", "476.837"), ("512Mi", "512"), (512, "512")],
 )
-def test_a_target_of_memory_may_carry_its_unit(written: Any, mib: str) -> None:
+def test_a_memory_target_may_have_a_unit(written: Any, mib: str) -> None:
     metric = {"name": "DCGM_CUSTOM_PROCESS_MEM_USED", "target": written}
     [service] = parse(changed("services.0.autoscaler.metrics.0", metric)).services
     assert f"{service.autoscaler.metrics[0].target:f}" == mib
@@ -174,12 +174,12 @@ def test_a_pod_with_two_gpus_has_the_memory_of_both() -> None:
     assert "the GPUs of a pod have 32768 MiB" in faults(config)[0]
 
 
-def test_a_slice_among_whole_gpus_is_one_fault() -> None:
+def test_a_slice_among_whole_gpus_is_a_single_error() -> None:
     [fault] = faults(changed("gpuNodePool.instanceTypes", ["ecs.vgn6i-m4.xlarge", "ecs.gn6v-c8g1.2xlarge"]))
     assert "ecs.vgn6i-m4.xlarge with a slice of a GPU" in fault
 
 
-def test_a_type_that_is_newer_than_the_table_is_a_warning_that_asks_for_its_gpus() -> None:
+def test_warns_about_an_instance_type_that_the_table_does_not_list() -> None:
     config = changed("gpuNodePool.instanceTypes", ["ecs.gn99.xlarge"])
     [warning] = warnings(parse(config))
     assert "ecs.gn99.xlarge" in warning
@@ -193,20 +193,20 @@ def test_a_type_that_is_newer_than_the_table_is_a_warning_that_asks_for_its_gpus
     ["1e1000000", "1e-1000000", "0e5000000", "9" * 5000, f"{'9' * 5000}Gi", f"1.{'0' * 5000}", 10**4000],
     ids=range(7),
 )
-def test_a_number_of_any_size_is_told_on_one_short_line(number: Any) -> None:
+def test_a_number_of_any_size_is_reported_on_a_short_line(number: Any) -> None:
     config = changed("services.0.autoscaler.metrics.0.target", number)
     config["services"][0]["autoscaler"]["maxReplicas"] = number
     config["budget"] = {"maxHourlyCost": 100, "hourlyPrices": {"ecs.gn6v-c8g1.2xlarge": number}}
-    told = faults(config)
-    assert [fault.split(" ")[0] for fault in told] == [
+    messages = faults(config)
+    assert [fault.split(" ")[0] for fault in messages] == [
         "budget.hourlyPrices.ecs.gn6v-c8g1.2xlarge",
         "services[0].autoscaler.metrics[0].target",
         "services[0].autoscaler.maxReplicas",
     ]
-    assert max(map(len, told)) < 250
+    assert max(map(len, messages)) < 250
 
 
-def test_the_largest_numbers_are_those_of_the_apis_types() -> None:
+def test_the_largest_numbers_are_the_limits_of_the_api_types() -> None:
     # k8s.io/api/autoscaling/v2: `MaxReplicas int32`.
     limits = {"maxReplicas": 2**31 - 1}
     pool = {"instanceTypes": ["ecs.gn99.xlarge"], "size": 1}

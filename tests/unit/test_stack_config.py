@@ -39,12 +39,12 @@ def test_refuses_encrypted_values_in_services_without_showing_them(monkeypatch: 
     assert said(with_image(SECRET), monkeypatch) == []
 
 
-def test_a_warning_is_logged_and_the_program_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_is_logged_and_the_program_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     [warning] = said(with_image(f"{SECRET}/vllm"), monkeypatch)
     assert warning.startswith("services[0].autoscaler.metrics[0].name is 'DCGM_CUSTOM_PROCESS_SM_UTIL', and the image")
 
 
-def test_keys_of_other_namespaces_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignores_keys_of_other_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     others = {"aws:region": "eu-west-1", "ackpu:region": "mars", "gpu-autoscaling:metricsAdapter": "{}"}
     monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["aws:region"]')
     assert said({**stack_config("rehearsal"), **others}, monkeypatch) == []

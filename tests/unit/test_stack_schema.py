@@ -1,4 +1,4 @@
-"""The schema by which editors complete and check a stack's file."""
+"""The JSON schema that editors use to complete and check stack files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def replaced(path: str, value: Any) -> dict[str, Any]:
     return values
 
 
-def test_it_is_a_schema() -> None:
+def test_the_schema_is_valid() -> None:
     Draft7Validator.check_schema(SCHEMA.schema)
 
 
 @pytest.mark.parametrize("stack", ["dev", "rehearsal"])
-def test_the_stacks_of_the_project_are_valid_once_they_are_filled_in(stack: str) -> None:
+def test_the_projects_stack_files_are_valid_once_filled_in(stack: str) -> None:
     text = (CHECKOUT / f"Pulumi.{stack}.yaml").read_text()
     fill = {"region": "cn-hangzhou", "cluster id": "c0", "GPU instance type": "ecs.gn6v-c8g1.2xlarge"}
     for what, value in fill.items():
@@ -49,7 +49,7 @@ def test_the_stacks_of_the_project_are_valid_once_they_are_filled_in(stack: str)
 
 
 @pytest.mark.parametrize("stack", ["dev", "rehearsal"])
-def test_editors_find_it_from_each_stack(stack: str) -> None:
+def test_each_stack_file_links_to_the_schema(stack: str) -> None:
     first = (CHECKOUT / f"Pulumi.{stack}.yaml").read_text().splitlines()[0]
     [path] = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", first)
     assert CHECKOUT / path == STACK_SCHEMA
@@ -85,7 +85,7 @@ VALUES: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("path", leaves(FULL))
-def test_what_the_program_takes_is_valid(path: str) -> None:
+def test_the_schema_accepts_what_the_program_accepts(path: str) -> None:
     taken = 0
     for value in VALUES:
         settings = replaced(path, value)
@@ -95,7 +95,7 @@ def test_what_the_program_takes_is_valid(path: str) -> None:
             continue
         taken += 1
         assert SCHEMA.is_valid(stack_file(settings)), value
-    assert taken, "no value of them is one for this key"
+    assert taken, "no sample value is valid for this key"
     assert SCHEMA.is_valid(stack_file(FULL))
 
 
@@ -114,25 +114,25 @@ def test_credentials_may_be_encrypted() -> None:
     assert not SCHEMA.is_valid(stack_file(replaced("prometheus.auth", {**auth, "token": {"secure": 1}})))
 
 
-def test_the_engines_own_keys_and_other_namespaces_are_left_alone() -> None:
+def test_ignores_the_engines_keys_and_other_namespaces() -> None:
     content = stack_file(GOOD)
     content["config"] |= {"pulumi:disable-default-providers": ["*"], "alicloud:region": "cn-hangzhou"}
     content |= {"encryptionsalt": "v1:abc=", "secretsprovider": "passphrase", "encryptedkey": "abc"}
     SCHEMA.validate(content)
 
 
-def test_keys_may_go_without_the_projects_name_as_the_engine_has_it() -> None:
+def test_keys_may_omit_the_projects_name() -> None:
     SCHEMA.validate({"config": GOOD})
     assert not SCHEMA.is_valid({"config": {**GOOD, "region": "mars"}})
     assert not SCHEMA.is_valid({"config": {**GOOD, "regoin": "cn-hangzhou"}})
 
 
-def test_an_environment_may_add_what_is_not_in_the_file() -> None:
+def test_an_environment_may_add_settings() -> None:
     SCHEMA.validate({"environment": ["production"]})
     assert not SCHEMA.is_valid({"config": {}})
 
 
-def test_each_setting_is_described() -> None:
+def test_each_setting_has_a_description() -> None:
     definitions = SCHEMA.schema["$defs"]
     for name, model in definitions.items():
         for key, schema in model["properties"].items():

@@ -1,4 +1,4 @@
-"""Each wrong settings file is refused with its sentence: by the check, by the program, and by editors."""
+"""The check, the program and editors refuse each invalid settings file with its expected error."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SETTINGS = [(wrong, stack) for wrong, stack in STACKS if not stack.errors]
 SCHEMA = Draft7Validator(stack_schema())
 
 
-def test_there_are_at_least_sixty_different_sentences() -> None:
+def test_the_files_have_at_least_sixty_different_errors() -> None:
     assert len({wrong.sentence for wrong in WRONG_FILES}) >= 60
 
 
 @FILES
-def test_the_check_says_what_the_file_expects_and_nothing_else(wrong: WrongFile) -> None:
+def test_the_check_reports_only_the_expected_error(wrong: WrongFile) -> None:
     with pytest.raises(SettingsError) as raised:
         check_file(wrong.path)
     assert raised.value.faults == [wrong.error]
 
 
 @pytest.mark.parametrize(("wrong", "stack"), SETTINGS, ids=[wrong.path.stem for wrong, _ in SETTINGS])
-def test_the_program_says_the_same_before_it_makes_anything(wrong: WrongFile, stack: StackFile) -> None:
+def test_the_program_reports_the_same_error_before_creating_resources(wrong: WrongFile, stack: StackFile) -> None:
     recorder = Recorder()
     # The engine marks the whole setting as secret.
     encrypted = {re.split("[.[]", key)[0] for key in stack.encrypted}
