@@ -162,7 +162,7 @@ def test_the_engine_and_the_cloud_are_not_needed() -> None:
     ).stderr
     imported = {line.rpartition("|")[2].strip().split(".")[0] for line in shown.splitlines()}
     assert {"autoscaling", "pydantic", "ruamel"} <= imported
-    # Each of them takes longer to import than all else together.
+    # Each takes longer to import than all other modules together.
     assert not imported & {
         "pulumi",
         "pulumi_alicloud",

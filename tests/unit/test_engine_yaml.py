@@ -1,4 +1,4 @@
-"""A stack's file is read as the engine reads it."""
+"""Stack files are read as the engine reads them."""
 
 from __future__ import annotations
 

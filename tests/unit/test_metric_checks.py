@@ -1,4 +1,4 @@
-"""An HPA that can't work is refused with the reason and with what makes it work."""
+"""Errors and warnings about an HPA's metrics: the reason, and the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole program on mocks: what it registers, in which order, and what stays secret."""
+"""The whole program on mocks: registered resources, their order, and secrets."""
 
 from __future__ import annotations
 

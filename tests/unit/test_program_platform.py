@@ -54,7 +54,7 @@ def test_the_release_has_the_values_that_the_chart_reads_and_each_rule_byte_for_
     }
 
 
-# Each leaf of the chart's values, as its documentation shows them for 1.3.3 and its predecessors.
+# Each leaf of the chart's values, from its documentation up to 1.3.3.
 VENDOR_VALUES = {
     "enabled",
     "url",
@@ -69,7 +69,7 @@ VENDOR_VALUES = {
 @pytest.mark.case("F7")
 @pytest.mark.parametrize("auth", [{}, {"type": "token", "token": "t"}])
 def test_every_value_is_where_the_vendors_chart_reads_it(auth: dict[str, str]) -> None:
-    """Only the flavour of ACK: the community's chart, with `rules` and `prometheus` on top, is not deployed here."""
+    """Only ACK's chart is deployed, not the community's chart with `rules` and `prometheus` at the top."""
     config = dev_config(prometheus={"auth": auth})
     values = run_program(config, Recorder(), encrypted=["ackgpu:prometheus"]).secret_values
     assert values.keys() == {"AlibabaCloudMetricsAdapter", "global"}, "what Helm hands to any chart, and no more"

@@ -1,4 +1,4 @@
-"""Whether a node has room for the pods that its GPUs take, and where secrets of the environment may stand."""
+"""Checks that pods fit a node, and that no secret is in a service's environment."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from autoscaling.settings import SettingsError, parse, warnings
 from tests.unit.test_gpu_checks import fault, settings
 
 SMALLEST = "ecs.gn5i-c2g1.large"
-"""One P4 of 8 GiB on 2 vCPUs and 8 GiB, the least of ACK's table that has a whole GPU."""
+"""A P4 of 8 GiB with 2 vCPUs and 8 GiB: the smallest type in the table with a whole GPU."""
 TWO_GPUS = {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"], "size": 4}
-"""On 16 vCPUs and 64 GiB."""
+"""With 16 vCPUs and 64 GiB."""
 
 
 def test_the_defaults_fit_each_type_with_whole_cards() -> None:

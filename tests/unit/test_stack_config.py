@@ -1,4 +1,4 @@
-"""The program's settings as the engine hands them over, secrets among them."""
+"""The program's settings as the engine passes them, including secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def with_image(image: str, **service: Any) -> dict[str, Any]:
 
 
 def said(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The warnings, and the error that ends the program."""
+    """Return the warnings, and the error that stops the program."""
     sentences: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lambda sentence: sentences.append(sentence))
     try:

@@ -101,7 +101,7 @@ def test_the_schema_accepts_what_the_program_accepts(path: str) -> None:
 
 @pytest.mark.parametrize("path", leaves(FULL))
 def test_only_a_secret_may_be_encrypted(path: str) -> None:
-    # In a map of the user's own, `secure` is a key like others.
+    # In a map with free keys, `secure` is an ordinary key.
     allowed = path in ("metricsAdapter.values", "services.0.env")
     assert SCHEMA.is_valid(stack_file(replaced(path, SECRET))) is allowed
 
