@@ -16,7 +16,7 @@ _FAILURES = {
 
 
 def fail_creations(store: CloudStore, token: str, code: str, times: int = 1) -> None:
-    """Make the next `times` creations of a type fail with an error code of the vendor."""
+    """Make the next `times` creations of a type fail with a vendor error code."""
     with store.transaction() as cloud:
         cloud.failures[token] = [f"{code}: {_FAILURES[code]}"] * times
 

@@ -89,9 +89,9 @@ class Command:
             self._changed.notify_all()
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
-    """Wait until the condition holds; on a timeout, `what` describes it."""
+def wait_until(condition: Callable[[], object], description: str, seconds: float = 30) -> None:
+    """Wait until the condition holds. A timeout reports the description."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {description}"
         time.sleep(0.1)

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 UID = 54321
-"""A user ID without an account on any machine."""
+"""A user ID that has no account on any machine."""
 
 _NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
 _BIND, _PRIVATE = 0x1000 | 0x4000, 0x40000 | 0x4000
@@ -34,10 +34,10 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _need(what: str, result: int) -> None:
+def _require(action: str, result: int) -> None:
     if result:
         sys.exit(
-            f"The kernel does not let this user {what} ({os.strerror(ctypes.get_errno())}). For this test, "
+            f"The kernel does not let this user {action} ({os.strerror(ctypes.get_errno())}). For this test, "
             "allow unprivileged user namespaces (sysctl user.max_user_namespaces; on Ubuntu also "
             "kernel.apparmor_restrict_unprivileged_userns=0; in a container the seccomp profile)."
         )
@@ -46,17 +46,17 @@ def _need(what: str, result: int) -> None:
 def enter(writable: Sequence[str], stand_ins: Mapping[str, str], kept: Sequence[str]) -> None:
     """Move this process into the sandbox. Its new child processes have no privileges."""
     uid, gid = os.getuid(), os.getgid()
-    _need("create a user namespace", _libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NETWORK))
+    _require("create a user namespace", _libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NETWORK))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{UID} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{UID} {gid} 1")
-    _need("make its mounts private", _libc.mount(None, b"/", None, _PRIVATE, None))
+    _require("make its mounts private", _libc.mount(None, b"/", None, _PRIVATE, None))
     # Open all folders before the first mount: a stand-in hides what is below it.
     sources = {**stand_ins, **{path: path for path in (*kept, *writable)}}
     opened = {target: os.open(source, os.O_PATH) for target, source in sources.items()}
     for target, number in opened.items():
         os.makedirs(target, exist_ok=True)
-        _need("mount", _libc.mount(f"/proc/self/fd/{number}".encode(), os.fsencode(target), None, _BIND, None))
+        _require("mount", _libc.mount(f"/proc/self/fd/{number}".encode(), os.fsencode(target), None, _BIND, None))
     _set_read_only("/", recursive=True)
     for path in (*stand_ins, *writable):
         _set_read_only(path, False)
@@ -70,7 +70,7 @@ def _set_read_only(path: str, value: bool = True, *, recursive: bool = False) ->
     result = _libc.syscall(
         _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), flags, attributes, ctypes.c_size_t(len(attributes))
     )
-    _need(f"change the mount of {path}", result)
+    _require(f"change the mount of {path}", result)
 
 
 def _raise_loopback() -> None:

@@ -41,7 +41,7 @@ class Secret:
         return Secret("token", (address.split("/api/v1/prometheus/")[1].split("/")[0].encode(),))
 
     def is_in(self, content: bytes) -> bool:
-        """Whether the content has a part in plain text or in base64."""
+        """Return whether the content has a part in plain text or in base64."""
         return any(form in content for part in self.parts for form in (part, *_base64_forms(part)))
 
 

@@ -14,7 +14,7 @@ from live.verify import check_stack
 from live.verify.adapter import mounted_rules
 from live.verify.cluster_reader import ClusterReader
 from tests.engine.conftest import Rehearsal
-from tests.engine.watching import Watching
+from tests.engine.service_watch import ServiceWatch
 
 BEFORE, AFTER = "DCGM_CUSTOM_PROCESS_SM_UTIL_MAX", "DCGM_CUSTOM_PROCESS_SM_UTIL"
 
@@ -57,10 +57,10 @@ def test_up_keeps_a_rule_while_an_hpa_reads_it_and_removes_it_afterwards(rehears
 
     set_aggregation(rehearsal)
     message = f"The adapter keeps its rule for {BEFORE}, which the settings no longer have: an HPA still reads it"
-    with Watching(rehearsal.api, service) as watching:
+    with ServiceWatch(rehearsal.api, service) as service_watch:
         result = rehearsal.up()
     assert f"{message} (default/gpu-hpa, default/of-another-team)" in result.stdout
-    assert {*watching.scaling_active} == {"True"}
+    assert {*service_watch.scaling_active} == {"True"}
     assert {BEFORE, AFTER} <= exposed_metrics(rehearsal)
 
     previewed = rehearsal.stack.preview(color="never")

@@ -22,7 +22,7 @@ from live.verify import check_stack
 from rehearsal.automation import engine_options
 from tests.engine.command import Command, wait_until
 from tests.engine.conftest import Rehearsal, only_load_on_this_machine
-from tests.engine.watching import Watching
+from tests.engine.service_watch import ServiceWatch
 
 NAME, SYSTEM = "ack-alibaba-cloud-metrics-adapter", "kube-system"
 
@@ -79,16 +79,16 @@ def test_a_chart_upgrade_under_load_replaces_only_the_release_and_keeps_all_repl
     with (
         only_load_on_this_machine(),
         Command(hey, cwd=rehearsal.layout.checkout),
-        Watching(rehearsal.api, service) as watching,
+        ServiceWatch(rehearsal.api, service) as service_watch,
     ):
-        wait_until(lambda: watching.replicas[-1:] == [2], "the load adds a second replica", seconds=60)
+        wait_until(lambda: service_watch.replicas[-1:] == [2], "the load adds a second replica", seconds=60)
         use_chart(rehearsal, upgraded)
         previewed = rehearsal.stack.preview(color="never")
-        start = len(watching.replicas)
+        start = len(service_watch.replicas)
         result, steps = up_with_steps(rehearsal)
         # Include the state at the start of the change.
-        replicas = watching.replicas[start - 1 :]
-        active = list(watching.scaling_active)
+        replicas = service_watch.replicas[start - 1 :]
+        active = list(service_watch.scaling_active)
     for output in (previewed.stdout, result.stdout):
         assert re.search(
             r"chart changes from 1\.3\.2 to 1\.4\.0\. .*uninstalls the release and installs it again", output

@@ -13,8 +13,8 @@ from kubernetes import client, watch
 from live.verify import ServiceOutputs
 
 
-class Watching:
-    """Watches during the `with` block."""
+class ServiceWatch:
+    """A watch that runs during the `with` block."""
 
     def __init__(self, api: client.ApiClient, service: ServiceOutputs) -> None:
         apps, autoscaling = client.AppsV1Api(api), client.AutoscalingV2Api(api)
@@ -22,16 +22,18 @@ class Watching:
         """Each replica count in the Deployment's spec."""
         self.scaling_active: list[str] = []
         """Each status of the HPA's condition `ScalingActive`."""
-        self._watches: list[watch.Watch] = []
+        self._watchers: list[watch.Watch] = []
         self._ended = threading.Event()
         self._threads = [
-            self._thread(apps.list_namespaced_deployment, service.namespace, service.deployment, self._deployment),
             self._thread(
-                autoscaling.list_namespaced_horizontal_pod_autoscaler, service.namespace, service.hpa, self._hpa
+                apps.list_namespaced_deployment, service.namespace, service.deployment, self._record_deployment
+            ),
+            self._thread(
+                autoscaling.list_namespaced_horizontal_pod_autoscaler, service.namespace, service.hpa, self._record_hpa
             ),
         ]
 
-    def __enter__(self) -> Watching:
+    def __enter__(self) -> ServiceWatch:
         for thread in self._threads:
             thread.start()
         return self
@@ -40,19 +42,19 @@ class Watching:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        for stream in self._watches:
-            stream.stop()
+        for watcher in self._watchers:
+            watcher.stop()
         for thread in self._threads:
             thread.join()
 
-    def _thread(self, listed: Any, namespace: str, name: str, note: Callable[[Any], None]) -> threading.Thread:
-        watched = watch.Watch()
-        self._watches.append(watched)
+    def _thread(self, list_objects: Any, namespace: str, name: str, record: Callable[[Any], None]) -> threading.Thread:
+        watcher = watch.Watch()
+        self._watchers.append(watcher)
 
         def run() -> None:
             try:
-                for event in watched.stream(listed, namespace, field_selector=f"metadata.name={name}"):
-                    note(event["object"])
+                for event in watcher.stream(list_objects, namespace, field_selector=f"metadata.name={name}"):
+                    record(event["object"])
             except urllib3.exceptions.ProtocolError:
                 # Stopping the watch interrupts the stream.
                 if not self._ended.is_set():
@@ -60,9 +62,9 @@ class Watching:
 
         return threading.Thread(target=run, name=f"watch of {name}", daemon=True)
 
-    def _deployment(self, deployment: client.V1Deployment) -> None:
+    def _record_deployment(self, deployment: client.V1Deployment) -> None:
         self.replicas.append(deployment.spec.replicas)
 
-    def _hpa(self, hpa: client.V2HorizontalPodAutoscaler) -> None:
+    def _record_hpa(self, hpa: client.V2HorizontalPodAutoscaler) -> None:
         conditions = (hpa.status.conditions if hpa.status else None) or []
         self.scaling_active += [condition.status for condition in conditions if condition.type == "ScalingActive"]
