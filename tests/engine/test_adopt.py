@@ -104,10 +104,10 @@ def release(rehearsal: Rehearsal) -> HelmRelease:
 
 
 def get(rehearsal: Rehearsal, path: str) -> Any:
-    answer = rehearsal.api.call_api(
+    response = rehearsal.api.call_api(
         path, "GET", auth_settings=["BearerToken"], _preload_content=False, _return_http_data_only=True
     )
-    return json.loads(answer.data)
+    return json.loads(response.data)
 
 
 def foreign_values(rehearsal: Rehearsal) -> dict[str, str]:
@@ -131,25 +131,25 @@ def snapshot(rehearsal: Rehearsal) -> Snapshot:
 
 
 @contextlib.contextmanager
-def watched(rehearsal: Rehearsal) -> Iterator[list[str]]:
+def scaling_active_watched(rehearsal: Rehearsal) -> Iterator[list[str]]:
     """Record the HPA's ScalingActive at each change."""
-    noted: list[str] = []
+    statuses: list[str] = []
     ended = threading.Event()
     read = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler
 
     def follow() -> None:
         last = ""
-        # The controller syncs less often than this.
+        # The interval is shorter than the controller's sync period.
         while not ended.wait(0.1):
             hpa = read(HPA, NAMESPACE)
             if hpa.metadata.resource_version != last:
-                noted.append(scaling_active(hpa))
+                statuses.append(scaling_active(hpa))
                 last = hpa.metadata.resource_version
 
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        yield noted
+        yield statuses
     finally:
         ended.set()
         thread.join()
@@ -157,9 +157,9 @@ def watched(rehearsal: Rehearsal) -> Iterator[list[str]]:
 
 def shell(rehearsal: Rehearsal, line: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a user who answers yes."""
-    # A user's terminal does not have the variables of the `make` that runs the tests.
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    environment = {**own, **engine_variables(rehearsal.layout), "PULUMI_SKIP_CONFIRMATIONS": "true"}
+    # A user's terminal lacks the variables of the `make` that runs the tests.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    environment = {**inherited, **engine_variables(rehearsal.layout), "PULUMI_SKIP_CONFIRMATIONS": "true"}
     return subprocess.run(
         line, shell=True, cwd=rehearsal.layout.checkout, env=environment, capture_output=True, text=True, check=False
     )
@@ -232,16 +232,16 @@ def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
     adoption.text = rehearsal.stack_file.read_text()
     assert preview == f"pulumi preview --stack {REHEARSAL}"
     with shown.recorded() as printed:
-        rehearsal.stack.preview(color="never", on_event=lambda event: _note(adoption, event))
+        rehearsal.stack.preview(color="never", on_event=lambda event: _record(adoption, event))
     adoption.leaks = printed.leaks(rehearsal.layout)
     assert up == f"pulumi up --stack {REHEARSAL}"
-    with watched(rehearsal) as adoption.activity, shown.recorded() as printed:
+    with scaling_active_watched(rehearsal) as adoption.activity, shown.recorded() as printed:
         rehearsal.up()
     adoption.leaks += printed.leaks(rehearsal.layout)
     return adoption
 
 
-def _note(adoption: Adoption, event: EngineEvent) -> None:
+def _record(adoption: Adoption, event: EngineEvent) -> None:
     if event.resource_pre_event:
         step = event.resource_pre_event.metadata
         if step.op != OpType.SAME:
@@ -336,7 +336,7 @@ def test_the_release_names_its_stack_and_is_otherwise_unchanged(rehearsal: Rehea
     assert now.manifest == adopted.before.release.manifest
 
 
-def test_the_hpa_gets_a_meaningful_target(rehearsal: Rehearsal, adopted: Adoption) -> None:
+def test_up_corrects_the_type_of_the_hpas_target(rehearsal: Rehearsal, adopted: Adoption) -> None:
     hpa = client.AutoscalingV2Api(rehearsal.api).read_namespaced_horizontal_pod_autoscaler(HPA, NAMESPACE)
     [metric] = hpa.spec.metrics
     assert (metric.pods.target.type, metric.pods.target.average_value) == ("AverageValue", "20")
@@ -376,7 +376,7 @@ def test_destroy_keeps_adopted_resources_running_and_deletes_the_others(
     rehearsal: Rehearsal, adopted: Adoption
 ) -> None:
     outputs = rehearsal.outputs()
-    with watched(rehearsal) as activity:
+    with scaling_active_watched(rehearsal) as activity:
         rehearsal.stack.destroy(color="never")
     assert set(activity) == {"True"}
     assert [step for step in check_stack(outputs, rehearsal.client) if not step.ok] == []

@@ -58,16 +58,16 @@ def test_up_reports_a_wrong_access_key_and_works_with_the_right_key(rehearsal: R
     assert set(rehearsal.stack.preview().change_summary) == {OpType.SAME}
 
     header = Secret("header", (f"{ACCESS_KEY_ID}:{RIGHT}".encode(),))
-    secrets = [header, *(Secret(secret, (secret.encode(),)) for secret in (RIGHT, WRONG))]
-    for secret_ in secrets[:2]:
-        assert secret_.is_in(exported(rehearsal, "--show-secrets")), "the search finds a known secret"
-    shown = (
+    secrets = [header, *(Secret(text, (text.encode(),)) for text in (RIGHT, WRONG))]
+    for secret in secrets[:2]:
+        assert secret.is_in(exported(rehearsal, "--show-secrets")), "the search finds a known secret"
+    visible = (
         output.encode()
         + exported(rehearsal)
         + str(rehearsal.stack.outputs()).encode()
         + rehearsal.stack_file.read_bytes()
     )
-    assert [secret_.name for secret_ in secrets if secret_.is_in(shown)] == []
+    assert [secret.name for secret in secrets if secret.is_in(visible)] == []
     places = {path.relative_to(rehearsal.layout.output) for path, _ in in_files(rehearsal.layout.output, secrets)}
     # The cluster stores the release's values and the pod's arguments.
     assert {place.parts[:3] for place in places} == {("cloud", "control-plane", "etcd")}
