@@ -84,9 +84,9 @@ def test_the_deployment_leaves_the_number_of_replicas_to_the_hpa(program: Record
 @pytest.mark.case("G7")
 @pytest.mark.parametrize("type_", [DEPLOYMENT, SERVICE])
 def test_a_deployment_waits_for_a_node_that_is_being_created(program: Recorder, type_: str) -> None:
-    one = program.resource(type_)
-    assert program.resource(NODE_POOL).urn in program.comes_after(one)
-    assert one.timeouts == ("30m", "30m"), "a GPU node takes minutes; the provider gives up after 10"
+    resource = program.resource(type_)
+    assert program.resource(NODE_POOL).urn in program.comes_after(resource)
+    assert resource.timeouts == ("30m", "30m"), "a GPU node takes minutes; the provider gives up after 10"
 
 
 @pytest.mark.case("D3")
