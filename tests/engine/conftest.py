@@ -25,7 +25,7 @@ from rehearsal.cloud import running_cloud
 from rehearsal.layout import CHECKOUT, STACK, Layout
 from rehearsal.toolchain.build import ensure_tools
 from tests.engine.checkout import fresh_checkout
-from tests.engine.shown import Shown, recorded
+from tests.engine.engine_output import EngineOutput, recorded_output
 
 
 @dataclass
@@ -94,19 +94,19 @@ def tools() -> Path:
 
 
 @pytest.fixture
-def shown() -> Iterator[Shown]:
-    with recorded() as output:
+def engine_output() -> Iterator[EngineOutput]:
+    with recorded_output() as output:
         yield output
 
 
 @pytest.fixture(scope="session")
 def rehearsal(tools: Path) -> Iterator[Rehearsal]:
     layout = fresh_checkout(f"un été à Hangzhou 杭州 {WORKER}".strip())
-    with running_cloud(layout, tools), recorded() as printed:
+    with running_cloud(layout, tools), recorded_output() as output:
         stack = select_stack(layout)
         yield Rehearsal(layout, tools, stack, layout.kubeconfig)
         # Search the output and the files of all tests on this cloud.
-        assert printed.leaks(layout) == []
+        assert output.leaks(layout) == []
 
 
 @pytest.fixture(scope="module")

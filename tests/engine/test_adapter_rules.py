@@ -312,7 +312,7 @@ def _with_unique_names(sets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return rules
 
 
-def test_the_api_server_refuses_hpas_on_refused_metric_names(rehearsal: Rehearsal) -> None:
+def test_the_api_server_refuses_hpas_on_metric_names_that_the_check_refuses(rehearsal: Rehearsal) -> None:
     refused = [rule_set for rule_set in SETS if rule_set.get("hpa") == "refused"]
     assert refused
     for rule_set in refused:

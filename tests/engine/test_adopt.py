@@ -24,9 +24,10 @@ from live.verify import check_stack
 from rehearsal.alicloud.store import NODE_POOL, PROMETHEUS
 from rehearsal.environment import engine_variables
 from rehearsal.layout import STACK as REHEARSAL
-from tests.engine import guide_by_hand, shown
+from tests.engine import guide_by_hand
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
+from tests.engine.engine_output import recorded_output
 from tests.engine.secret_search import Secret
 from tests.readme import section
 
@@ -231,13 +232,13 @@ def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
     run(rehearsal, take_settings)
     adoption.text = rehearsal.stack_file.read_text()
     assert preview == f"pulumi preview --stack {REHEARSAL}"
-    with shown.recorded() as printed:
+    with recorded_output() as output:
         rehearsal.stack.preview(color="never", on_event=lambda event: _record(adoption, event))
-    adoption.leaks = printed.leaks(rehearsal.layout)
+    adoption.leaks = output.leaks(rehearsal.layout)
     assert up == f"pulumi up --stack {REHEARSAL}"
-    with scaling_active_watched(rehearsal) as adoption.activity, shown.recorded() as printed:
+    with scaling_active_watched(rehearsal) as adoption.activity, recorded_output() as output:
         rehearsal.up()
-    adoption.leaks += printed.leaks(rehearsal.layout)
+    adoption.leaks += output.leaks(rehearsal.layout)
     return adoption
 
 

@@ -25,8 +25,8 @@ from rehearsal.leftovers import cluster_leftovers
 from tests.engine.checkout import fresh_checkout
 from tests.engine.command import wait_until
 from tests.engine.conftest import Rehearsal
+from tests.engine.engine_output import EngineOutput
 from tests.engine.secret_search import Secret
-from tests.engine.shown import Shown
 from tests.readme import section
 from tests.rehearsed_account import add_network
 
@@ -142,7 +142,7 @@ def steps(events: list[automation.EngineEvent]) -> list[tuple[OpType, str]]:
     return [(OpType(step.op), step.type) for step in finished]
 
 
-def test_a_new_cluster_works_and_a_second_preview_is_empty(created: Rehearsal, shown: Shown) -> None:
+def test_a_new_cluster_works_and_a_second_preview_is_empty(created: Rehearsal, engine_output: EngineOutput) -> None:
     cluster = cloud(created).cluster
     assert cluster and cluster.deletion_protection
     assert created.outputs().cluster_id == cluster.cluster_id
@@ -155,7 +155,7 @@ def test_a_new_cluster_works_and_a_second_preview_is_empty(created: Rehearsal, s
     assert [resource["type"] for resource in state if resource.get("protect")].count(CLUSTER) == 1
     key = Secret.of_kubeconfig(kubeconfig_in(state))
     assert key.is_in(json.dumps(state).encode()), "the search finds a known secret"
-    assert shown.leaks(created.layout, [key]) == []
+    assert engine_output.leaks(created.layout, [key]) == []
 
 
 def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(created: Rehearsal) -> None:
@@ -166,7 +166,7 @@ def test_a_protected_cluster_stops_destroy_before_anything_is_deleted(created: R
 
 
 def test_a_refresh_that_runs_the_program_replaces_a_revoked_credential_in_place(
-    created: Rehearsal, shown: Shown
+    created: Rehearsal, engine_output: EngineOutput
 ) -> None:
     before = resources(created)
     old = revoke(created, kubeconfig_in(before))
@@ -177,10 +177,12 @@ def test_a_refresh_that_runs_the_program_replaces_a_revoked_credential_in_place(
     after = resources(created)
     assert works(kubeconfig_in(after))
     assert ids(after) == ids(before)
-    assert shown.leaks(created.layout, [old]) == []
+    assert engine_output.leaks(created.layout, [old]) == []
 
 
-def test_another_endpoint_and_a_temporary_credential_update_only_the_provider(created: Rehearsal, shown: Shown) -> None:
+def test_another_endpoint_and_a_temporary_credential_update_only_the_provider(
+    created: Rehearsal, engine_output: EngineOutput
+) -> None:
     edit(created.layout, create=FROM_NOTHING, apiEndpoint="intranet", temporaryCredential="60m")
     events: list[automation.EngineEvent] = []
     changes = created.stack.up(color="never", on_event=events.append).summary.resource_changes or {}
@@ -194,11 +196,11 @@ def test_another_endpoint_and_a_temporary_credential_update_only_the_provider(cr
     content = kubeconfig_in(resources(created))
     assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == server
     assert works(content)
-    assert shown.leaks(created.layout, [Secret.of_kubeconfig(content)]) == []
+    assert engine_output.leaks(created.layout, [Secret.of_kubeconfig(content)]) == []
 
 
 def test_destroy_deletes_an_unprotected_cluster_in_order_with_a_revoked_credential(
-    created: Rehearsal, shown: Shown
+    created: Rehearsal, engine_output: EngineOutput
 ) -> None:
     existing = {"cloud resource vsw-nodes", "cloud resource vsw-pods"}
     unprotect, up, destroy = section("docs/getting-started.md", "Delete a new cluster")
@@ -228,4 +230,4 @@ def test_destroy_deletes_an_unprotected_cluster_in_order_with_a_revoked_credenti
     leftovers = set(cluster_leftovers(created.layout))
     assert existing <= leftovers
     assert len(leftovers) == 3, "the vSwitches and their VPC"
-    assert shown.leaks(created.layout, [old]) == []
+    assert engine_output.leaks(created.layout, [old]) == []

@@ -15,8 +15,8 @@ from pulumi.automation import PulumiCommand
 from rehearsal.control_plane.kubeconfigs import certificate_user, kubeconfig
 from rehearsal.layout import Layout
 from tests.engine import secret_search
+from tests.engine.engine_output import recorded_output
 from tests.engine.secret_search import Secret
-from tests.engine.shown import recorded
 
 
 def engine_that_echoes(folder: Path) -> PulumiCommand:
@@ -72,15 +72,15 @@ def test_leaks_finds_a_secret_in_the_output_and_in_files(
     for path, text in ((layout.kubeconfig, content), (layout.prometheus_api_url, address)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
-    with recorded() as shown:
-        assert shown.leaks(layout) == [], "the cloud's own files are allowed"
+    with recorded_output() as output:
+        assert output.leaks(layout) == [], "the cloud's own files are allowed"
         (layout.output / "logs").mkdir()
         (layout.output / "logs" / "planted.log").write_bytes(address)
         layout.backend.mkdir()
         (layout.backend / "state.json").write_bytes(json.dumps({"kubeConfig": content.decode()}).encode())
         command = engine_that_echoes(tmp_path)
         command.run([address.decode()], cwd=str(tmp_path), additional_env={})
-        assert shown.leaks(layout) == [
+        assert output.leaks(layout) == [
             "token in the output",
             "key in build/rehearsal/cloud/backend/state.json",
             "token in build/rehearsal/logs/planted.log",
@@ -90,7 +90,7 @@ def test_leaks_finds_a_secret_in_the_output_and_in_files(
 def test_the_search_finds_a_secret_in_a_process(planted: tuple[bytes, bytes, list[Secret]]) -> None:
     content, address, secrets = planted
     program = [sys.executable, "-c", "print('up', flush=True); input()"]
-    for shown, arguments, variables in (
+    for kind, arguments, variables in (
         ("arguments", [f"--prometheus-url={address.decode()}"], {}),
         ("environment", [], {"KUBECONFIG_CONTENT": base64.b64encode(content).decode()}),
     ):
@@ -99,5 +99,5 @@ def test_the_search_finds_a_secret_in_a_process(planted: tuple[bytes, bytes, lis
         ) as process:
             assert process.stdout and process.stdout.readline() == b"up\n"
             found = set(secret_search.in_processes(secrets))
-            assert {(place.split()[0], secret) for place, secret in found} == {(shown, "token" if arguments else "key")}
+            assert {(place.split()[0], secret) for place, secret in found} == {(kind, "token" if arguments else "key")}
             process.communicate(b"\n")

@@ -16,8 +16,8 @@ from rehearsal.automation import engine_options
 from rehearsal.leftovers import cluster_leftovers
 from tests.engine.command import Command
 from tests.engine.conftest import Rehearsal
+from tests.engine.engine_output import EngineOutput
 from tests.engine.secret_search import Secret
-from tests.engine.shown import Shown
 
 PLATFORM = "organization/ackgpu/platform"
 SM_UTIL = "DCGM_CUSTOM_PROCESS_SM_UTIL"
@@ -78,8 +78,8 @@ def failed_steps(stack: automation.Stack, rehearsal: Rehearsal) -> list[str]:
     return [f"{step.name}: {step.observed}" for step in check_stack(outputs, rehearsal.client) if not step.ok]
 
 
-def test_teams_do_not_change_the_platform_and_it_stays_while_they_use_it(
-    rehearsal: Rehearsal, stacks: Stacks, shown: Shown
+def test_teams_do_not_change_the_platform_and_destroy_keeps_it_while_they_use_it(
+    rehearsal: Rehearsal, stacks: Stacks, engine_output: EngineOutput
 ) -> None:
     own = {key: rehearsal.setting(key) for key in ("region", "cluster", "gpuNodePool", "metricsAdapter")}
     platform = stacks.write("platform", **own, services=[])
@@ -113,10 +113,10 @@ def test_teams_do_not_change_the_platform_and_it_stays_while_they_use_it(
 
     # `./ackgpu refresh` runs a different program, which must keep the outputs of the stack.
     exported = {name: output.value for name, output in platform.outputs().items()}
-    assert run_command("refresh", "platform", rehearsal, shown)[0] == 0
+    assert run_command("refresh", "platform", rehearsal, engine_output)[0] == 0
     assert {name: output.value for name, output in platform.outputs().items()} == exported
 
-    code, output = destroy("platform", rehearsal, shown)
+    code, output = destroy("platform", rehearsal, engine_output)
     assert code != 0
     assert "Nothing was destroyed: this platform is in use" in output
     assert "Deployment default/a (HPA default/a-hpa of stack ackgpu/team-a)" in output
@@ -124,19 +124,19 @@ def test_teams_do_not_change_the_platform_and_it_stays_while_they_use_it(
     for stack in (platform, first, second):
         assert changed_operations(stack.preview(color="never").change_summary) == set()
 
-    code, output = destroy("team-a", rehearsal, shown)
+    code, output = destroy("team-a", rehearsal, engine_output)
     assert code == 0, output
     assert vendor_resources(rehearsal) == resources
     current = client.CoreV1Api(rehearsal.api).list_namespaced_secret("kube-system", label_selector="owner=helm").items
     assert [secret.metadata.name for secret in current] == [secret.metadata.name for secret in release]
     assert failed_steps(second, rehearsal) == []
 
-    assert destroy("team-b", rehearsal, shown)[0] == 0
-    code, output = destroy("platform", rehearsal, shown)
+    assert destroy("team-b", rehearsal, engine_output)[0] == 0
+    code, output = destroy("platform", rehearsal, engine_output)
     assert code == 0, output
     assert rehearsal.store.read().resources == {}
     assert cluster_leftovers(rehearsal.layout) == []
-    assert shown.leaks(rehearsal.layout, [planted]) == []
+    assert engine_output.leaks(rehearsal.layout, [planted]) == []
 
 
 def _created_types(event: automation.EngineEvent) -> list[str]:
@@ -144,15 +144,15 @@ def _created_types(event: automation.EngineEvent) -> list[str]:
     return [metadata.type] if metadata and metadata.op == OpType.CREATE else []
 
 
-def destroy(stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
-    return run_command("destroy", stack, rehearsal, shown)
+def destroy(stack: str, rehearsal: Rehearsal, engine_output: EngineOutput) -> tuple[int, str]:
+    return run_command("destroy", stack, rehearsal, engine_output)
 
 
-def run_command(command: str, stack: str, rehearsal: Rehearsal, shown: Shown) -> tuple[int, str]:
+def run_command(command: str, stack: str, rehearsal: Rehearsal, engine_output: EngineOutput) -> tuple[int, str]:
     """Run `./ackgpu <command> --stack ... --yes`; return its exit code and output."""
     layout = rehearsal.layout
     variables = engine_options(layout).env_vars
     with Command(["./ackgpu", command, "--stack", stack, "--yes"], cwd=layout.checkout, env=variables) as run:
         code = run.end(120)
-        shown.text += run.output
+        engine_output.text += run.output
         return code, run.output

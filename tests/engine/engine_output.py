@@ -13,45 +13,45 @@ from rehearsal.layout import Layout
 from tests.engine.secret_search import Secret, in_files, secrets_of
 
 
-class Shown:
-    """The output of every engine command that does not ask for secrets."""
+class EngineOutput:
+    """The output of the engine's commands, except those with `--show-secrets`."""
 
     def __init__(self) -> None:
         self.text = ""
 
-    def leaks(self, layout: Layout, further: Sequence[Secret] = ()) -> list[str]:
+    def leaks(self, layout: Layout, more_secrets: Sequence[Secret] = ()) -> list[str]:
         """List the places of leaked secrets: the output, the state and its history, logs, reports.
 
         Args:
             layout: The layout of the running cloud.
-            further: Secrets besides the kubeconfig's key and the token of Prometheus' address.
+            more_secrets: Secrets besides the kubeconfig's key and the token in the Prometheus address.
         """
-        secrets = [*secrets_of(layout), *further]
-        printed = [f"{secret.name} in the output" for secret in secrets if secret.is_in(self.text.encode())]
+        secrets = [*secrets_of(layout), *more_secrets]
+        leaked = [f"{secret.name} in the output" for secret in secrets if secret.is_in(self.text.encode())]
         stored = [
             f"{name} in {path.relative_to(layout.checkout)}"
             for path, name in in_files(layout.checkout / "build", secrets)
             # The cloud itself stores them; see docs/rehearsal.md.
             if not path.is_relative_to(layout.cloud) or path.is_relative_to(layout.backend)
         ]
-        return [*printed, *sorted(set(stored))]
+        return [*leaked, *sorted(set(stored))]
 
 
 @contextmanager
-def recorded() -> Iterator[Shown]:
+def recorded_output() -> Iterator[EngineOutput]:
     """Record the output of the Automation API's commands during the `with` block."""
-    shown = Shown()
+    output = EngineOutput()
     run = PulumiCommand.run
 
-    def recording(self: PulumiCommand, args: list[str], *more: Any, **options: Any) -> CommandResult:
+    def recording(self: PulumiCommand, args: list[str], *arguments: Any, **options: Any) -> CommandResult:
         try:
-            result = run(self, args, *more, **options)
+            result = run(self, args, *arguments, **options)
         except CommandError as error:
-            shown.text += str(error)
+            output.text += str(error)
             raise
         if "--show-secrets" not in args:
-            shown.text += result.stdout + result.stderr
+            output.text += result.stdout + result.stderr
         return result
 
     with mock.patch.object(PulumiCommand, "run", recording):
-        yield shown
+        yield output
