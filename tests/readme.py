@@ -34,10 +34,10 @@ class Command:
     line: str
     expected: str = ""
 
-    def keeps(self, output: str) -> bool:
+    def matches(self, output: str) -> bool:
         """Return whether the expected text is in the output.
 
-        `...` matches anything, a decimal or an age any other.
+        `...` matches any text. A decimal or an age matches any word.
         """
         spans = [r"\s+".join(re.escape(word) for word in span.split()) for span in self.expected.split("...")]
         pattern = re.sub(r"\d+\\\.\d+|\b\d+s\b", r"\\S+", r".*?".join(spans))

@@ -224,7 +224,7 @@ def adopted(rehearsal: Rehearsal, by_hand: None) -> Adoption:
     ]
     adopt, *then = section("docs/adopting.md", "Find and import")
     assert adopt.line == "./ackgpu adopt --stack dev"
-    assert adopt.keeps(adoption.report)
+    assert adopt.matches(adoption.report)
     assert [command.line.replace("dev", REHEARSAL) for command in then] == commands
     *imports, take_settings, preview, up = commands
     assert [line.split()[1] for line in imports] == ["import", "import"]

@@ -27,7 +27,7 @@ class Shell:
     """A single bash for all commands, as in a user's terminal."""
 
     def __init__(self, folder: Path) -> None:
-        # A user's terminal does not have the variables of the `make` that runs the tests.
+        # A user's terminal lacks the variables of the `make` that runs the tests.
         excluded = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KUBECONFIG")
         environment = {
             name: value for name, value in os.environ.items() if name not in excluded and "PULUMI" not in name
@@ -42,28 +42,28 @@ class Shell:
             text=True,
         )
 
-    def answer(self, line: str) -> tuple[int, str]:
-        """Return the exit code and the output of a command; the user answers its questions with yes."""
+    def execute(self, line: str) -> tuple[int, str]:
+        """Run a command whose questions the user answers with yes; return its exit code and output."""
         assert self._bash.stdin and self._bash.stdout
         self._bash.stdin.write(f'{{ {line}\n}} <<< yes; printf "\\n{_END} $?\\n"\n')
         self._bash.stdin.flush()
-        printed: list[str] = []
+        output: list[str] = []
         for text in self._bash.stdout:
             if text.startswith(_END):
-                return int(text.removeprefix(_END)), "".join(printed)
-            printed.append(text)
-        raise AssertionError(f"bash ended at {line}: {''.join(printed)}")
+                return int(text.removeprefix(_END)), "".join(output)
+            output.append(text)
+        raise AssertionError(f"bash ended at {line}: {''.join(output)}")
 
     def run(self, line: str) -> str:
-        code, output = self.answer(line)
+        code, output = self.execute(line)
         assert code == 0, f"$ {line}\n{output}"
         return output
 
-    def walk(self, steps: Sequence[Command]) -> None:
+    def run_all(self, steps: Sequence[Command]) -> None:
         """Run each command; it must succeed and print the expected text."""
         for step in steps:
             output = self.run(step.line)
-            assert step.keeps(output), f"$ {step.line}\n{output}\n--- expected\n{step.expected}"
+            assert step.matches(output), f"$ {step.line}\n{output}\n--- expected\n{step.expected}"
 
     def close(self) -> None:
         self._bash.communicate()
@@ -90,9 +90,9 @@ def test_the_main_command_prints_the_expected_output_and_writes_its_report(shell
     rehearse, test = section("README.md", "The two commands")
     # `make test` runs this test.
     assert test.line == "make test"
-    assert test.keeps("===== 2668 passed in 151.30s (0:02:31) =====")
+    assert test.matches("===== 2668 passed in 151.30s (0:02:31) =====")
     with only_load_on_this_machine():
-        shell.walk([rehearse])
+        shell.run_all([rehearse])
     with Image.open(checkout / "build" / "rehearsal" / "timeline.png") as picture:
         assert picture.size == (1200, 900)
     assert (checkout / "build" / "rehearsal" / "result.json").is_file()
@@ -101,45 +101,45 @@ def test_the_main_command_prints_the_expected_output_and_writes_its_report(shell
 def test_by_hand_on_the_rehearsal_cloud(shell: Shell) -> None:
     *steps, end = section("docs/rehearsal.md", "By hand")
     assert end.line == "./ackgpu down"
-    shell.walk(steps)
+    shell.run_all(steps)
 
 
 def test_on_ack(shell: Shell, checkout: Path) -> None:
-    """The rehearsal cloud takes the place of the account; everything else is as for an ACK stack."""
+    """The rehearsal cloud replaces the account. Everything else is as for an ACK stack."""
     init, refused, *steps = section("docs/getting-started.md", "Deploy")
     short = [step.line for step in section("README.md", "On ACK")]
     assert short == [init.line, *(step.line for step in steps if step.line != "pulumi preview")]
     shell.run("unset PULUMI_STACK PULUMI_BACKEND_URL; export PULUMI_CONFIG_PASSPHRASE='of the team'")
     shell.run('mkdir build/old build/new; pulumi login "file://$PWD/build/old"')
-    shell.walk([init])
-    code, output = shell.answer(refused.line)
+    shell.run_all([init])
+    code, output = shell.execute(refused.line)
     assert code != 0
-    assert refused.keeps(output), output
+    assert refused.matches(output), output
     fill_in(checkout)
-    shell.walk(steps)
+    shell.run_all(steps)
 
 
 def test_drift_is_found_and_the_release_replaced(shell: Shell) -> None:
-    shell.walk(section("docs/changes-and-recovery.md", "Drift"))
+    shell.run_all(section("docs/changes-and-recovery.md", "Drift"))
 
 
 def test_cancel_removes_the_lock_of_a_killed_run(shell: Shell) -> None:
     cancel, refresh = section("docs/changes-and-recovery.md", "A killed run")
     leave_a_lock(shell)
-    code, output = shell.answer(refresh.line)
+    code, output = shell.execute(refresh.line)
     assert code != 0
     assert "locked by 1 lock(s)" in output
-    shell.walk([cancel, refresh])
+    shell.run_all([cancel, refresh])
 
 
 def test_the_passphrase_is_changed(shell: Shell) -> None:
-    shell.walk(section("docs/changes-and-recovery.md", "Another passphrase"))
+    shell.run_all(section("docs/changes-and-recovery.md", "Another passphrase"))
     shell.run("export PULUMI_CONFIG_PASSPHRASE=yes")
 
 
 def test_the_stack_moves_to_another_backend_and_no_backend_holds_the_key(shell: Shell, checkout: Path) -> None:
     for step in section("docs/changes-and-recovery.md", "Another backend"):
-        shell.walk([replace(step, line=re.sub(r"<the (old|new) backend>", r'"file://$PWD/build/\1"', step.line))])
+        shell.run_all([replace(step, line=re.sub(r"<the (old|new) backend>", r'"file://$PWD/build/\1"', step.line))])
     key = yaml.safe_load(Layout(checkout).kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
     assert [file for file in checkout.glob("build/*/.pulumi/**/*") if file.is_file() and key in file.read_text()] == []
     shell.run('pulumi login "file://$PWD/build/new"; pulumi stack select dev; pulumi preview --expect-no-changes')
@@ -147,15 +147,15 @@ def test_the_stack_moves_to_another_backend_and_no_backend_holds_the_key(shell: 
 
 
 def test_down_ends_the_cloud(shell: Shell) -> None:
-    shell.walk(section("docs/rehearsal.md", "By hand")[-1:])
+    shell.run_all(section("docs/rehearsal.md", "By hand")[-1:])
 
 
 def fill_in(checkout: Path) -> None:
     """Fill in Pulumi.dev.yaml with the settings of the rehearsal."""
     path = checkout / "Pulumi.dev.yaml"
     stack: dict[str, Any] = yaml.safe_load(path.read_text())
-    rehearsed = yaml.safe_load((checkout / f"Pulumi.{STACK}.yaml").read_text())["config"]
-    stack["config"].update({key: value for key, value in rehearsed.items() if key.startswith("ackgpu:")})
+    rehearsal_settings = yaml.safe_load((checkout / f"Pulumi.{STACK}.yaml").read_text())["config"]
+    stack["config"].update({key: value for key, value in rehearsal_settings.items() if key.startswith("ackgpu:")})
     path.write_text(yaml.safe_dump(stack))
 
 
