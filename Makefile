@@ -48,7 +48,7 @@ lock: $(READY) ## lock all Python packages, including indirect ones (UPGRADE=1 u
 	@$(LOCK) $(if $(UPGRADE),--upgrade) --output-file=requirements.txt requirements.in
 	@$(LOCK) $(if $(UPGRADE),--upgrade) --output-file=requirements-dev.txt requirements-dev.in
 
-tools: $(READY) ## build the engine's tools from source, once
+tools: $(READY) ## make the engine's tools ready, once: released ones, or built from source
 	@$(PYTHON) -m rehearsal.toolchain.build
 
 clean: ## remove everything that this checkout created (built tools stay in the cache folder)

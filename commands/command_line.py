@@ -25,6 +25,7 @@ COMMANDS = (
     "down",
     "refresh",
     "rehearse",
+    "tools",
     "up",
     "verify",
 )

@@ -33,8 +33,8 @@ def rehearsal_layout() -> Iterator[Layout]:
 def rehearse() -> int:
     """Run the whole stack on a rehearsal cloud and check it.
 
-    Checks every step of the guide, then removes everything. Needs no account and no GPU. The first run builds tools,
-    which takes about half an hour.
+    Checks every step of the guide, then removes everything. Needs no account and no GPU. The first run gets or
+    builds tools, which can take half an hour.
     """
     with rehearsal_layout() as layout:
         from live.cluster_client import UnreachableError

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rehearsal.layout import PASSPHRASE, STACK, Layout
 from rehearsal.processes import TAG
+from rehearsal.toolchain.plugin import HOME_VARIABLE, user_pulumi_home
 
 _LOOPBACK = "localhost,127.0.0.1,127.0.0.0/8"
 
@@ -43,7 +44,12 @@ def engine_variables(layout: Layout) -> dict[str, str]:
 
 def own_variables(layout: Layout) -> dict[str, str]:
     """Return the variables of the rehearsal's own process and its children."""
-    return {TAG: str(layout.cloud), "PULUMI_HOME": str(layout.pulumi_home), **_without_proxy()}
+    return {
+        TAG: str(layout.cloud),
+        HOME_VARIABLE: str(user_pulumi_home()),
+        "PULUMI_HOME": str(layout.pulumi_home),
+        **_without_proxy(),
+    }
 
 
 def _without_proxy() -> dict[str, str]:

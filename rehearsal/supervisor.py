@@ -86,7 +86,9 @@ def _link_kubernetes_plugin(layout: Layout, tools: Path) -> None:
     folder = layout.pulumi_home / "plugins" / f"resource-kubernetes-v{version('pulumi_kubernetes')}"
     folder.mkdir(parents=True)
     for name in ("pulumi-resource-kubernetes", "schema.json", "terraform-mapping.json"):
-        (folder / name).symlink_to((tools / name).resolve())
+        # A released provider has its schema inside.
+        if (tools / name).is_file():
+            (folder / name).symlink_to((tools / name).resolve())
 
 
 async def _simulate(layout: Layout, tools: Path, processes: Processes, store: CloudStore, region: str) -> None:

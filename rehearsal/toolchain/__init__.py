@@ -1,1 +1,1 @@
-"""Builds the pinned tools that a rehearsal runs."""
+"""Gets or builds the tools that a rehearsal runs."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
 from rehearsal.errors import RehearsalError
-from rehearsal.processes import end_with_parent
+from rehearsal.toolchain.children import run_child
 from rehearsal.toolchain.groups import Group, numbers
 
 
@@ -56,35 +54,16 @@ class GoBuilder:
             partial.replace(target)
 
     def _run(self, name: str, *arguments: str) -> str:
-        child = subprocess.Popen(
-            ["go", *arguments],
-            cwd=self._group.source,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-        )
-        try:
-            answer, complaint = child.communicate()
-        except BaseException:
-            # The compilers that `go` has started are in its process group.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            raise
-        if child.returncode != 0:
+        result = run_child(["go", *arguments], cwd=self._group.source, environment=self._environment)
+        if result.returncode != 0:
             log = self._work / f"{name}.log"
-            log.write_text(complaint)
-            last = (complaint.strip().splitlines() or ["it reported nothing"])[-1]
+            log.write_text(result.stderr)
+            last = (result.stderr.strip().splitlines() or ["it reported nothing"])[-1]
             raise RehearsalError(
-                f"{name} could not be built (go {arguments[0]}, exit code {child.returncode}: {last[:300]}): "
+                f"{name} could not be built (go {arguments[0]}, exit code {result.returncode}: {last[:300]}): "
                 f"see {log}. The next run continues from here."
             )
-        return answer
+        return result.stdout
 
 
 def _go_environment(work: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the toolchain builds: the groups of `tools.toml`, with the versions that `tools/*/go.mod` pins."""
+"""The groups of tools in `tools.toml`, with the versions that `tools/*/go.mod` pins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rehearsal.layout import CHECKOUT
 MANIFEST = Path(__file__).with_name("tools.toml")
 SOURCES = CHECKOUT / "tools"
 
-# Debugging information would be stripped by the linker all the same, and is a fifth of the compilers' work.
+# The linker strips debugging information, which takes a fifth of the compilers' time.
 _COMPILER_FLAGS = "-dwarf=false"
 _BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", f"-gcflags=all={_COMPILER_FLAGS}")
 
@@ -40,7 +40,7 @@ class ModuleFile:
 
 @dataclass(frozen=True)
 class Group:
-    """Executables that are built from one Go module, and so with one set of dependencies."""
+    """Executables that are built from the same Go module, and so with the same dependencies."""
 
     source: Path
     binaries: Mapping[str, str]
@@ -52,12 +52,12 @@ class Group:
 
     @property
     def files(self) -> list[str]:
-        """Names of all that the group's folder holds once it is complete."""
+        """Names of the files in the folder of a complete group."""
         return [*(file.name for file in self.beside), *self.binaries]
 
     @cached_property
     def key(self) -> str:
-        """Name of the group's folder in the cache: another one as soon as anything that is built changes."""
+        """Name of the group's folder in the cache. It contains a hash of everything that affects the build."""
         digest = hashlib.sha256()
         for path in sorted([self.source / "go.mod", self.source / "go.sum", *self.source.rglob("*.go")]):
             digest.update(f"{path.relative_to(self.source)}\0".encode() + path.read_bytes() + b"\0")
@@ -67,7 +67,7 @@ class Group:
 
     @cached_property
     def flags(self) -> list[str]:
-        """What `go build` is given besides the package."""
+        """Flags of `go build`."""
         major, _, rest = self.version.removeprefix("v").partition(".")
         facts = {"version": self.version, "major": major, "minor": rest.partition(".")[0]}
         variables = [f"-X {name}={value.format(**facts)}" for name, value in sorted(self.variables.items())]
@@ -81,7 +81,7 @@ class Group:
 
     @cached_property
     def version(self) -> str:
-        """The version that `version_of` points at, "" without one."""
+        """The version that `version_of` refers to, or an empty text."""
         if self.version_of is None:
             return ""
         kind, _, name = self.version_of.partition(":")
@@ -100,8 +100,13 @@ class Group:
         return found[1]
 
 
+def pins_hash(groups: Sequence[Group]) -> str:
+    """Return a hash of everything that the groups are built from, and of the platform."""
+    return hashlib.sha256("\n".join(group.key for group in groups).encode()).hexdigest()[:16]
+
+
 def read_groups(manifest: Path = MANIFEST, sources: Path = SOURCES) -> list[Group]:
-    """The groups of `tools.toml`, whose head explains its keys."""
+    """Return the groups of `tools.toml`, whose head explains its keys."""
     return [
         Group(
             source=sources / name,
@@ -112,5 +117,5 @@ def read_groups(manifest: Path = MANIFEST, sources: Path = SOURCES) -> list[Grou
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version of digits and dots, as what compares rightly."""
+    """Return the numbers of a version, which can be compared."""
     return tuple(int(number) for number in version.split("."))

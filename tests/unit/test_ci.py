@@ -31,8 +31,8 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in workflow(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_the_workflows_are_checks_and_preview() -> None:
-    assert [path.name for path in WORKFLOWS] == ["checks.yml", "preview.yml"]
+def test_the_workflows_are_checks_preview_and_release() -> None:
+    assert [path.name for path in WORKFLOWS] == ["checks.yml", "preview.yml", "release.yml"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -46,8 +46,11 @@ def test_pins_every_action_by_commit_and_names_its_version(path: Path) -> None:
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_have_only_the_permissions_of_their_jobs(path: Path) -> None:
     assert workflow(path)["permissions"] == {}
+    allowed: list[dict[str, str]] = (
+        [{"contents": "write"}] if path.name == "release.yml" else [{}, {"contents": "read"}]
+    )
     for job in workflow(path)["jobs"].values():
-        assert job.get("permissions", {}) in ({}, {"contents": "read"})
+        assert job.get("permissions", {}) in allowed
     for step in steps(path):
         if "checkout@" in step.get("uses", ""):
             assert step["with"]["persist-credentials"] is False
@@ -58,6 +61,19 @@ def test_ci_runs_all_required_make_targets_and_no_others() -> None:
     assert [command for command in run if command.startswith("make ")] == ["make lint", "make tools", "make test"]
     gate = re.findall(r"^make .*", (CHECKOUT / ".ci" / "run").read_text(), re.MULTILINE)
     assert set(gate) < set(run)
+
+
+def test_a_release_publishes_tools_built_from_source() -> None:
+    [job] = workflow(CHECKOUT / ".github" / "workflows" / "release.yml")["jobs"].values()
+    build, pack, upload = [step for step in job["steps"] if "run" in step]
+    assert job["env"] == {"ACKGPU_TOOLS": "none"}
+    assert (build["run"], pack["run"]) == ("make tools", "./ackgpu tools --pack build/tools")
+    assert upload["run"] == 'gh release upload "$TAG" build/tools/* --clobber'
+    assert [step for step in job["steps"] if "github.token" in json.dumps(step)] == [upload]
+
+
+def test_ci_tests_the_pinned_tools() -> None:
+    assert workflow(CHECKOUT / ".github" / "workflows" / "checks.yml")["jobs"]["test"]["env"]["ACKGPU_TOOLS"] == "none"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
