@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_print_what_it_shows(
         _, *arguments = shlex.split(command.line)
         assert run(arguments) == 0
         output = capsys.readouterr().out
-        assert command.keeps(output), output
+        assert command.matches(output), output
     assert len(list((tmp_path / "build" / "tools").iterdir())) == 2
 
 
