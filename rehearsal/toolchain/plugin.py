@@ -60,8 +60,8 @@ def install_plugin(pulumi: Path, version: str, home: Path, report: Callable[[str
     ]
     reason = "did not work here"
     try:
-        result = run_child(command, cwd=home, environment=environment, seconds=_INSTALL_SECONDS)
-        if result.returncode == 0 and (found := installed_plugin(home, version, home, report)):
+        run_child(command, cwd=home, environment=environment, seconds=_INSTALL_SECONDS)
+        if found := installed_plugin(home, version, home, report):
             return Found(found.files, f"{version} by `pulumi plugin install`")
     except subprocess.TimeoutExpired:
         reason = f"did not finish within {_INSTALL_SECONDS} s"
