@@ -12,10 +12,10 @@ _VERSION_IN_URL = re.compile(r"-v?(\d+\.\d+\.\d+[^/?#]*)\.tgz$")
 
 
 def chart_version(chart: str) -> str | None:
-    """Return the version of a chart; None: it is unknown without a download, or the file does not exist.
+    """Return the version of a chart, or None if only a download would show it or the file does not exist.
 
     Args:
-        chart: URL of a chart, or path of a folder or an archive.
+        chart: the URL of a chart, or the path of a folder or an archive.
     """
     if "://" in chart:
         found = _VERSION_IN_URL.search(chart)

@@ -20,9 +20,9 @@ def service_output(
     """Return the output that describes a service, for `./ackgpu verify` and `checks`.
 
     Args:
-        service: from the settings.
-        address: of its load balancer.
-        hpa: name of its HPA.
+        service: the service's settings.
+        address: the address of its load balancer.
+        hpa: the name of its HPA.
     """
     autoscaler = service.autoscaler
     # A dictionary of outputs is slower: the SDK would revisit every task whenever one ends.

@@ -36,7 +36,7 @@ class PlatformInUse:
     adapter: Sequence[pulumi.Resource] = ()
     """Resources of this stack that HPAs need to read metrics."""
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
-    """For the taints of the GPU nodes."""
+    """Tolerations of pods for the taints of the GPU nodes."""
     metric_resources: pulumi.Input[Sequence[str]]
     """`<resource>/<metric>` that this stack exposes or uses, as the custom metrics API lists them."""
     monitored_node_pool_id: pulumi.Input[str] | None = None
@@ -46,11 +46,11 @@ class PlatformInUse:
 
 
 def access(settings: Settings, urns: Collection[str]) -> None:
-    """Register the providers, and the cluster that they need, without anything inside the cluster.
+    """Register the providers and the cluster that they connect to, but none of the cluster's contents.
 
     Args:
-        settings: of the stack.
-        urns: in the stack's state.
+        settings: the stack's settings.
+        urns: URNs in the stack's state.
     """
     if settings.platform:
         outputs = _outputs_of(_platform_stack(settings), settings, "clusterId", "platform")
@@ -87,10 +87,10 @@ def own_platform(settings: Settings, stack: str) -> PlatformInUse:
 
 
 def platform_of_another_stack(settings: Settings, stack: str) -> PlatformInUse:
-    """Use the platform of the stack that `platform` names. Only its outputs are read.
+    """Use the platform of the stack that `platform` names: read only the outputs of that stack.
 
-    Fails, also at preview, if that stack does not export a platform, or if the services fail the checks of a stack that
-    has both.
+    Fail, also at preview, if that stack does not export a platform, or if the services and the platform together fail
+    the checks.
     """
     reference = _platform_stack(settings)
     known = _outputs_of(reference, settings, "clusterId", "metricResources", "platform").apply(
@@ -142,8 +142,8 @@ def _present(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
     missing = [name for name, value in outputs.items() if value is None]
     if missing:
         raise pulumi.RunError(
-            f"platform is {settings.platform!r}, but that stack does not export {', '.join(missing)}: name a stack of "
-            "this program that has its own platform, and run pulumi up there first."
+            f"`platform` is set to {settings.platform!r}, but that stack does not export {', '.join(missing)}: choose "
+            "a stack of this program with its own platform, and run `pulumi up` there first."
         )
     return outputs
 
@@ -157,8 +157,8 @@ def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
         faults = list(unexposed_metrics(settings, outputs["metricResources"]))
         if whole.cluster.autoscaling_api != "v2":
             faults.append(
-                f"{settings.platform} has cluster.autoscalingApi v2beta1, but other stacks need v2: set the "
-                f"services in {settings.platform}."
+                f"stack {settings.platform} has cluster.autoscalingApi set to v2beta1, but services of other stacks "
+                f"need v2: define the services in stack {settings.platform}."
             )
     if faults:
         raise pulumi.RunError("\n".join([f"the services do not fit the platform {settings.platform}:", *faults]))

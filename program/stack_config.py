@@ -36,10 +36,10 @@ def last_resources() -> Collection[str]:
 
 
 def stack_settings() -> Settings:
-    """Check the stack's configuration, as the engine has it, and log its warnings.
+    """Check the stack's configuration, as the engine passes it, and log the warnings. Return the settings.
 
     Raises:
-        RunError: with every error in the configuration.
+        RunError: the configuration has errors; the message lists them all.
     """
     project = pulumi.get_project()
     config = {key: get_config(key) for key in {**get_config_env(), **CONFIG.get()}}

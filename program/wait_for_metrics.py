@@ -13,12 +13,12 @@ def prove_pipeline(
 ) -> None:
     """Wait at each `up` until every HPA of the outputs is `ScalingActive` with a reading.
 
-    This is not a resource, because a pipeline can break without a change of any input. Does nothing at preview.
+    This is not a resource, because a pipeline can break without a change of any input. Do nothing at preview.
 
     Args:
         outputs: the stack's outputs, in the form that `live.verify.StackOutputs` reads.
-        kubeconfig: of the cluster; a secret.
-        wait_seconds: time until the operation fails with the broken link; 0: do not wait.
+        kubeconfig: the cluster's kubeconfig; a secret.
+        wait_seconds: time until the operation fails and reports the broken link; with 0, do not wait.
     """
     if wait_seconds == 0 or pulumi.runtime.is_dry_run():
         return
@@ -36,8 +36,8 @@ def prove_pipeline(
             )
         except NoMetricsError as error:
             raise pulumi.RunError(
-                f"after {wait_seconds} s the metrics cannot be read. {error} Fix it and run pulumi up again; "
-                "to finish `up` without this check, set waitForMetrics to 0s."
+                f"the metrics still can't be read after {wait_seconds} s. {error} Fix this and run `pulumi up` again, "
+                "or set waitForMetrics to 0s to skip this check."
             ) from None
         return True
 

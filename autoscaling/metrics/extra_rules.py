@@ -42,7 +42,8 @@ class RuleResources(_Model):
     """The Kubernetes objects that the series belong to."""
 
     overrides: Annotated[dict[str, ResourceOverride], Field(min_length=1)]
-    """Label to kind of object. A pod or Service also needs a label for its namespace."""
+    """Maps each label to the kind of object that it names. For a pod or Service, also map the label that holds its
+    namespace."""
 
 
 class RuleName(_Model):
@@ -55,7 +56,7 @@ class RuleName(_Model):
 
 
 class ExtraRule(_Model):
-    """Your own rule for the adapter, which exposes another series."""
+    """A rule of your own, which exposes a further series as a metric."""
 
     series_query: str
     """The name of the series, with label matchers, such as `my_queue_length{pod!=""}`."""

@@ -23,7 +23,7 @@ __all__ = ["Settings", "SettingsError", "parse", "parse_config", "warnings"]
 
 
 class SettingsError(Exception):
-    """The errors in a stack's settings, one sentence a line."""
+    """The errors in a stack's settings, one message a line."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join(faults))
@@ -42,8 +42,8 @@ def parse_config(
     Args:
         config: keys with their namespaces, and their values as text; maps and lists are JSON.
         project: the namespace of the settings.
-        encrypted: as for `parse`.
-        unknown: as for `parse`.
+        encrypted: the same as in `parse`.
+        unknown: the same as in `parse`.
 
     Raises:
         SettingsError: with one sentence for each error.
@@ -60,7 +60,7 @@ def parse(
 
     Args:
         values: keys without the project's namespace; maps and lists are decoded.
-        encrypted: encrypted settings, or top-level settings that contain encrypted values; None: not known.
+        encrypted: encrypted settings, or top-level settings that contain encrypted values; None if unknown.
         unknown: top-level settings that are set elsewhere; nothing that depends on them is checked.
 
     Raises:
@@ -89,8 +89,8 @@ def warnings(settings: Settings, *, unknown: Collection[str] = ()) -> list[str]:
     """Return the warnings about valid settings, one sentence each.
 
     Args:
-        settings: from `parse`.
-        unknown: as for `parse`.
+        settings: valid settings, from `parse`.
+        unknown: the same as in `parse`.
     """
     if settings.platform:
         unknown = {*unknown, *PLATFORM_KEYS}

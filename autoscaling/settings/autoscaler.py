@@ -27,34 +27,34 @@ class ScalingPolicy(Model):
     """A limit on scaling: at most `value` pods, or percent of the pods, in `periodSeconds`."""
 
     type: Literal["Pods", "Percent"]
-    """What `value` counts."""
+    """Unit of `value`."""
     value: Annotated[Int, Field(ge=1, le=10000)]
-    """Pods, or percent of the pods."""
+    """Number of pods, or percent of the current pods."""
     period_seconds: Annotated[Int, Field(ge=1, le=1800)]
-    """Seconds in which at most `value` pods are added or removed."""
+    """Length of the period, in seconds, in which the HPA adds or removes at most `value`."""
 
 
 class ScaleUp(Model):
     """Scaling policies for adding replicas; the defaults are Kubernetes' own."""
 
     stabilization_window_seconds: Window = 0
-    """Seconds for which the metric must ask for more replicas before they are added."""
+    """Seconds for which the metric must need more replicas before the HPA adds them."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Pods", value=4, periodSeconds=15),
         ScalingPolicy(type="Percent", value=100, periodSeconds=15),
     ]
-    """The policy that allows the largest change counts."""
+    """Limits on scaling up. The HPA follows the policy that allows the largest change."""
 
 
 class ScaleDown(Model):
     """Scaling policies for removing replicas; the defaults are Kubernetes' own."""
 
     stabilization_window_seconds: Window = DEFAULT_SCALE_DOWN_WINDOW
-    """Seconds for which the metric must ask for fewer replicas before they are removed."""
+    """Seconds for which the metric must need fewer replicas before the HPA removes some."""
     policies: Annotated[list[ScalingPolicy], Field(min_length=1)] = [
         ScalingPolicy(type="Percent", value=100, periodSeconds=15)
     ]
-    """As for `scaleUp`."""
+    """Limits on scaling down. The HPA follows the policy that allows the largest change."""
 
 
 class Autoscaler(Model):
@@ -65,7 +65,7 @@ class Autoscaler(Model):
     metrics: Annotated[list[MetricTarget], Field(min_length=1)] = [
         MetricTarget(name="DCGM_CUSTOM_PROCESS_SM_UTIL", target=Decimal(20))
     ]
-    """Metrics to scale on; the metric that asks for the most replicas counts."""
+    """Metrics to scale on. The HPA follows the metric that needs the most replicas."""
     min_replicas: Count = 1
     """Minimum number of replicas."""
     max_replicas: Count = 10
@@ -87,7 +87,8 @@ def _replicas(service: Service, key: str) -> Iterator[Finding]:
     low, high = service.autoscaler.min_replicas, service.autoscaler.max_replicas
     if low > high:
         yield Finding(
-            f"{key}.autoscaler.minReplicas is {low}, above maxReplicas ({high}): lower it or raise maxReplicas.",
+            f"{key}.autoscaler.minReplicas is {low}, above maxReplicas ({high}): lower minReplicas or raise "
+            "maxReplicas.",
             ("services",),
         )
 
@@ -97,17 +98,17 @@ def _scale_down_window(service: Service, key: str, settings: Settings) -> Iterat
     window = DEFAULT_SCALE_DOWN_WINDOW if fixed else service.autoscaler.scale_down.stabilization_window_seconds
     if not service.startup_time or window >= duration_seconds(service.startup_time):
         return
-    effect = "pods would be removed before their replacements are Ready"
+    effect = "Pods would be removed before their replacements are Ready"
     if fixed:
         yield Finding(
-            f"{key}.startupTime is {service.startup_time}, but with cluster.autoscalingApi v2beta1 the scale-down "
-            f"window is always {window}s: {effect}; set autoscalingApi to v2, or make startup faster.",
+            f"{key}.startupTime is {service.startup_time}, but with cluster.autoscalingApi set to v2beta1, the "
+            f"scale-down window is always {window}s. {effect}: set autoscalingApi to v2, or make startup faster.",
             ("services", "cluster"),
         )
     else:
         yield Finding(
             f"{key}.autoscaler.scaleDown.stabilizationWindowSeconds is {window}, less than startupTime "
-            f"({service.startup_time}): {effect}; raise it.",
+            f"({service.startup_time}). {effect}: raise the window.",
             ("services",),
         )
 
@@ -118,7 +119,7 @@ def _behavior(service: Service, key: str, settings: Settings) -> Iterator[Findin
     for name, alias in (("scale_up", "scaleUp"), ("scale_down", "scaleDown")):
         if name in service.autoscaler.model_fields_set:
             yield Finding(
-                f"{key}.autoscaler.{alias} can't be set with cluster.autoscalingApi v2beta1, which does not have "
-                "behavior: remove it.",
+                f"{key}.autoscaler.{alias} needs cluster.autoscalingApi v2 (v2beta1 does not have the field "
+                f"`behavior`): remove {alias}, or set autoscalingApi to v2.",
                 ("services", "cluster"),
             )

@@ -37,7 +37,7 @@ _LEAST_MIB = 100
 def _target_with_unit(value: object) -> object:
     if isinstance(value, str) and not _is_number(value):
         raise PydanticCustomError(
-            FORM, "a number in the metric's unit is expected, such as 20; for a metric in MiB also 512Mi or 10Gi"
+            FORM, "must be a number in the metric's unit, such as 20; for a metric in MiB also 512Mi or 10Gi"
         )
     return value
 
@@ -54,9 +54,9 @@ class MetricUse(Model):
     """A metric that the adapter exposes for services of other stacks."""
 
     name: Text
-    """A metric of docs/metrics.md, or a metric that one of your own rules exposes."""
+    """A metric in docs/metrics.md, or a metric that your own rules expose."""
     aggregation: Aggregation | None = None
-    """How the series of one pod become one value; the default is in docs/metrics.md."""
+    """How the series of a pod are combined into one value; docs/metrics.md lists the defaults."""
 
     @property
     def exposed_name(self) -> str:
@@ -69,8 +69,8 @@ class MetricTarget(MetricUse):
     """A metric and its target."""
 
     target: Annotated[Amount, BeforeValidator(_target_with_unit)]
-    """Average over the pods, in the metric's unit; for a metric in MiB also with a unit, such as
-    `512Mi` or `4G`."""
+    """Target for the average over the pods, in the metric's unit. For a metric in MiB, an amount such as `512Mi` or
+    `4G` is also allowed."""
 
     @model_validator(mode="before")
     @classmethod
@@ -93,7 +93,7 @@ def metric_findings(settings: Settings) -> Iterator[Finding]:
             key = f"services[{index}].autoscaler.metrics[{position}]"
             if use.exposed_name in seen:
                 yield Finding(
-                    f"{key}.name is {use.name!r}, which the HPA already has: remove one of the two.", ("services",)
+                    f"{key}.name is {use.name!r}, which the HPA already reads: remove one of the two.", ("services",)
                 )
                 continue
             seen.add(use.exposed_name)
@@ -115,7 +115,7 @@ def _use(use: MetricTarget, key: str, service: Service, settings: Settings) -> I
 
 
 def _extra_rule(use: MetricTarget, key: str, extra: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The errors of a metric that only a user's own rule exposes; its unit and range are unknown."""
+    """Return the errors of a metric that only a user's own rule exposes; its unit and range are unknown."""
     name = use.exposed_name
     if name not in extra:
         names = [*extra, *(metric.name for metric in catalogue().metrics)]
@@ -124,12 +124,12 @@ def _extra_rule(use: MetricTarget, key: str, extra: Mapping[str, Sequence[str]])
     if "pod" not in extra[name]:
         yield (
             f"{key}.name is {use.name!r}, which {EXTRA_RULES} exposes for {' and '.join(extra[name])} only, but an HPA "
-            "reads pods: give that rule a label of the pod under resources.overrides."
+            "reads metrics of pods: in that rule's resources.overrides, map a label to pod."
         )
     if use.aggregation and name == use.name:
         yield (
             f"{key}.aggregation is {use.aggregation!r}, but {use.name} comes from {EXTRA_RULES}, whose query already "
-            "aggregates: remove it."
+            "aggregates: remove aggregation."
         )
 
 
@@ -140,28 +140,31 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
     if mode == "mig" and adapter.labels == "ack" and metric.level != "engine":
         return (
             f"{_CARD_MODE} is mig, and ACK's GPU monitoring does not cover MIG: run NVIDIA's dcgm-exporter, set "
-            f"{_LABELS} to upstream and {key}.name to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
+            f"{_LABELS} to upstream, and set {key}.name to DCGM_FI_PROF_GR_ENGINE_ACTIVE."
         )
     if not metric.exported_under(adapter.labels):
         return (
-            f"{name_is}, which only ACK's exporter has, but {_LABELS} is {adapter.labels!r}: choose "
+            f"{name_is}, which only ACK's exporter provides, but {_LABELS} is {adapter.labels!r}: choose "
             f"{_usable(settings)}."
         )
     if mode not in metric.card_modes:
         reason = (
             "which is missing or always 0 on MIG instances"
             if mode == "mig"
-            else f"which measures a whole card, but with {_CARD_MODE} {mode} several pods share a card"
+            else f"which measures a whole card, but with {_CARD_MODE} set to {mode}, several pods share a card"
         )
         return f"{name_is}, {reason}: choose {_usable(settings)}."
     exposed = settings.rule_set.find(use.exposed_name)
     if exposed is None:
         what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else name_is
-        return f"{what}, but the rules {adapter.rules!r} are the guide's own: set {_RULES} to hardened."
+        return (
+            f"{what}, which needs other rules than the guide's ({_RULES} is {adapter.rules!r}): set {_RULES} to "
+            "hardened."
+        )
     if "pod" not in exposed.resources:
         return (
-            f"{name_is}, which the rules {adapter.rules!r} expose for nodes only, but an HPA reads pods: set {_RULES} "
-            "to hardened, or choose a DCGM_CUSTOM_ metric."
+            f"{name_is}, but with {_RULES} set to {adapter.rules}, the adapter exposes this metric for nodes only. An "
+            f"HPA reads metrics of pods: set {_RULES} to hardened, or choose a DCGM_CUSTOM_ metric."
         )
     return None
 
@@ -181,8 +184,8 @@ def _target(
     highest, unit = _highest(exposed, service)
     if target > highest:
         yield Finding(
-            f"{target_key} is {target:f}, which {exposed.name} never reaches: with the rules "
-            f"{settings.metrics_adapter.rules!r} it is at most {highest:f}{unit}.",
+            f"{target_key} is {target:f}, which {exposed.name} never reaches: with {_RULES} set to "
+            f"{settings.metrics_adapter.rules}, its maximum is {highest:f}{unit}. Lower the target.",
             _READ,
         )
         return
@@ -193,14 +196,16 @@ def _target(
             return
         if target > memory:
             yield Finding(
-                f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB.", _READ
+                f"{target_key} is {target:f} MiB, which {exposed.name} never reaches: {whose} {memory} MiB. Lower "
+                "the target.",
+                _READ,
             )
             return
         highest, unit = Decimal(memory), " MiB"
     most = _highest_useful(highest)
     if target > most:
         yield Finding(
-            f"{target_key} is {target:f}{unit}, and an HPA adds replicas only above 1.1 x the target. "
+            f"{target_key} is {target:f}{unit}, but an HPA adds replicas only above 1.1 x the target, and "
             f"{exposed.name} is at most {highest:f}{unit}: use a target of at most {most:f}.",
             _READ,
             "warning",
@@ -220,7 +225,8 @@ def _highest_useful(highest: Decimal) -> Decimal:
 def _slip(use: MetricTarget, exposed: ExposedMetric, target_key: str) -> Iterator[Finding]:
     metric, hint = exposed.metric, None
     if metric.unit == "%" and exposed.range == metric.range and use.target <= 1:
-        hint = f"{use.target:f} %: if you meant a fraction of 1, write {(use.target * 100).normalize() + 0:f}"
+        percent = f"{(use.target * 100).normalize() + 0:f}"
+        hint = f"{use.target:f} %: if you meant {percent} %, write {percent}"
     elif metric.unit == "MiB" and use.target < _LEAST_MIB:
         hint = f"{use.target:f} MiB: if you meant GiB, write {use.target:f}Gi"
     if hint:
@@ -236,7 +242,7 @@ def _highest(exposed: ExposedMetric, service: Service) -> tuple[Decimal, str]:
 
 
 def _memory_of_a_pod(exposed: ExposedMetric, service: Service, settings: Settings) -> tuple[int | None, str]:
-    """Return the maximum of a pod's memory metric in MiB (None: unknown), and what sets that maximum."""
+    """Return the maximum of a pod's memory metric in MiB, or None if unknown; and the source of that maximum."""
     pool = settings.gpu_node_pool
     largest = gpu_memory_mib(pool.instance_types)
     if pool.card_mode == "share":
@@ -256,12 +262,12 @@ def _engine(metric: GpuMetric, key: str, service: Service) -> Iterator[Finding]:
         return
     own = [metric.name for metric in catalogue().metrics if metric.name.startswith(engine)]
     why = (
-        "which has no such metric"
+        "which does not have this metric"
         if metric.level == "engine"
-        else "which fills the GPU's memory at its start and keeps the GPU busy at any load"
+        else "which fills the GPU's memory at startup and keeps the GPU busy at any load"
     )
     yield Finding(
-        f"{key}.name is {metric.name!r}, and the image {service.image} looks like {engine}, {why}: consider "
+        f"{key}.name is {metric.name!r}, but the image {service.image} looks like {engine}, {why}: consider "
         f"{' or '.join(own)}.",
         ("services",),
         "warning",

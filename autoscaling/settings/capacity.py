@@ -1,4 +1,4 @@
-"""Whether the services fit into the GPU node pool, and the pool into the budget."""
+"""Check that the services fit into the GPU node pool, and the pool into the budget."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _FIELDS = {"gpus": "gpus", "gpuMemoryGiB": "gpu_memory_gib", "gpuCorePercent": "
 _BOTH = ("gpuNodePool", "services")
 _CARD_MODE = "gpuNodePool.cardMode"
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
-"""https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026); it has some
-Blackwell cards, and no source names the exact models in the table."""
+"""From https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html (2026). The page lists some
+Blackwell cards; no source names the exact models in the table of instance types."""
 
 
 class Budget(Model):
-    """Limits of the stack; a preview above them is refused."""
+    """Limits of the stack; a preview that exceeds a limit fails."""
 
     max_gpus: Count | None = None
     """Maximum number of GPUs of the node pool."""
     max_hourly_cost: Amount | None = None
-    """Maximum cost of the GPU nodes an hour, in the currency of `hourlyPrices`."""
+    """Maximum hourly cost of the GPU nodes, in the currency of `hourlyPrices`."""
     hourly_prices: dict[InstanceTypeName, Amount] = {}
-    """Price of a node an hour by instance type; no price is guessed."""
+    """Hourly price of a node, by instance type; the program does not know any prices."""
 
 
 def budget_findings(settings: Settings) -> Iterator[Finding]:
@@ -57,13 +57,13 @@ def _gpus(settings: Settings, nodes: int) -> Iterator[str]:
         return
     if pool.node_gpus is None:
         yield (
-            f"{_MAX_GPUS} is {most}, and the GPUs of {', '.join(pool.instance_types)} can't be counted: set "
+            f"{_MAX_GPUS} is {most}, but the number of GPUs of {', '.join(pool.instance_types)} is unknown: set "
             "gpuNodePool.gpusPerNode."
         )
     elif nodes * pool.node_gpus > most:
         yield (
             f"{_MAX_GPUS} is {most}, but gpuNodePool can grow to {nodes * pool.node_gpus} GPUs ({nodes} nodes x "
-            f"{pool.node_gpus} of {' or '.join(pool.instance_types)}): lower the pool or raise maxGpus."
+            f"{pool.node_gpus} of {' or '.join(pool.instance_types)}): make the pool smaller or raise maxGpus."
         )
 
 
@@ -79,19 +79,17 @@ def _cost(settings: Settings, nodes: int) -> Iterator[str]:
             )
     if most is None:
         if prices:
-            yield f"{_PRICES} is set, and {_MAX_COST} is not: set it, or remove the prices."
+            yield f"{_PRICES} is set, but {_MAX_COST} is not: set {_MAX_COST}, or remove {_PRICES}."
     elif unpriced:
-        yield (
-            f"{_MAX_COST} is {most:f}, and {_PRICES} has no price for {', '.join(unpriced)}: add it; no price is "
-            "guessed."
-        )
+        yield (f"{_MAX_COST} is {most:f}, but {_PRICES} has no price for {', '.join(unpriced)}: add the price.")
     else:
         dearest = max(types, key=lambda name: prices[name])
         cost = nodes * prices[dearest]
         if cost > most:
             yield (
                 f"{_MAX_COST} is {most:f}, but gpuNodePool can cost {cost:f} an hour ({nodes} nodes x "
-                f"{prices[dearest]:f} of {dearest}): lower the pool or raise maxHourlyCost."
+                f"{prices[dearest]:f} of {dearest}): make the pool smaller or raise "
+                "maxHourlyCost."
             )
 
 
@@ -115,24 +113,24 @@ def _asked(service: Service, index: int, pool: GpuNodePool) -> Iterator[str]:
         key = f"services[{index}].{alias}"
         if alias in given and alias not in wanted:
             yield (
-                f"{key} can't be set with {_CARD_MODE} {pool.card_mode}, which uses {' and '.join(wanted)} instead: "
-                "remove it."
+                f"{key} can't be set when {_CARD_MODE} is {pool.card_mode}: remove it, and use {' and '.join(wanted)} "
+                "instead."
             )
         elif alias in wanted and alias not in given and alias != "gpus":
-            yield f"{key} is missing: with {_CARD_MODE} {pool.card_mode} set it."
+            yield f"{key} is missing: set it, because {_CARD_MODE} is {pool.card_mode}."
 
 
 def _unchecked_mig(pool: GpuNodePool) -> Iterator[str]:
     yield (
-        f"{_CARD_MODE} is mig, and the MIG instances of each card are not in the settings: check yourself that the "
-        "services fit the pool."
+        f"{_CARD_MODE} is mig, but the settings do not list the MIG instances of each card: check yourself that the "
+        "services fit into the pool."
     )
     for name in pool.instance_types:
         row = find_instance_type(name)
         if row and not _WITH_MIG.search(row.gpu_model):
             yield (
-                f"{_CARD_MODE} is mig, and {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: "
-                "choose a type with A30, A100, H20 or newer, or another cardMode."
+                f"{_CARD_MODE} is mig, but {name} has {row.gpu_model}, which NVIDIA's guide to MIG does not list: "
+                "choose a type with A30, A100, H20 or newer, or set another cardMode."
             )
 
 
@@ -164,24 +162,24 @@ def _share(
     asked = [getattr(service, _FIELDS[alias]) or 0 for service in settings.services]
     too_large = [index for index, share in enumerate(asked) if share > have]
     for index in too_large:
-        holder = f"node of the pool has {have}" if whole else f"card of the pool has {have} {unit}"
-        yield f"services[{index}].{alias} is {asked[index]}, but a {holder}: lower it."
+        holder = f"node of the pool has only {have}" if whole else f"card of the pool has only {have} {unit}"
+        yield f"services[{index}].{alias} is {asked[index]}, but a {holder}: lower {alias}."
     if too_large or holders is None:
         return
     most_replicas = [service.autoscaler.max_replicas for service in settings.services]
     needed = sum(replicas * share for replicas, share in zip(most_replicas, asked, strict=True))
     if needed > holders * have:
         yield (
-            f"services can ask for {needed} {unit}{'' if whole else ' of GPUs'} (the sum of maxReplicas x {alias}), "
-            f"but gpuNodePool offers at most {holders * have} ({offered}): raise the pool or lower maxReplicas."
+            f"services can request {needed} {unit}{'' if whole else ' of GPUs'} (the sum of maxReplicas x {alias}), "
+            f"but gpuNodePool has at most {holders * have} ({offered}): make the pool larger or lower maxReplicas."
         )
         return
-    why = "all its GPUs on one node" if whole else "its share on one card"
+    why = "all GPUs of a pod must be on one node" if whole else "a pod must fit on one card"
     for index, (replicas, share) in enumerate(zip(most_replicas, asked, strict=True)):
         if share and replicas > (most := holders * (have // share)):
             yield (
-                f"services[{index}].autoscaler.maxReplicas is {replicas}, but {alias} is {share} and a pod has {why}: "
-                f"{held} take {most}: raise the pool or lower maxReplicas."
+                f"services[{index}].autoscaler.maxReplicas is {replicas}, but {alias} is {share} and {why}. {held} "
+                f"have room for {most} pods: make the pool larger or lower maxReplicas."
             )
 
 
@@ -196,26 +194,28 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
         least, largest = min(offers), max(offers)
         unit = "vCPUs" if name == "cpu" else "GiB"
         if asked > largest:
-            yield Finding(f"{key}.{name} is {text}, but a node of the pool has {largest:f} {unit}: lower it.", _BOTH)
+            yield Finding(
+                f"{key}.{name} is {text}, but a node of the pool has only {largest:f} {unit}: lower {name}.", _BOTH
+            )
         elif pods and nodes and nodes * int(largest // asked) < min(most, nodes * pods):
             held = int(largest // asked)
             yield Finding(
-                f"{key}.{name} is {text}: a node of the pool ({largest:f} {unit}) holds {held} such pods, and "
-                f"{nodes} nodes hold {nodes * held}, fewer than maxReplicas ({most}): lower {name} or maxReplicas, or "
-                "raise the pool.",
+                f"{key}.{name} is {text}: a node of the pool ({largest:f} {unit}) has room for {held} of these "
+                f"pods, so {nodes} nodes have room for {nodes * held}. maxReplicas is {most}: lower {name} or "
+                "maxReplicas, or make the pool larger.",
                 _BOTH,
             )
         elif pods and asked * pods > least:
             yield Finding(
-                f"{key}.{name} is {text}: the GPUs of a node are enough for {pods} pods, which request "
-                f"{decimal(asked * pods)} {unit}, and a node has {least:f}. GPUs stay unused: lower {name}.",
+                f"{key}.{name} is {text}: a node's GPUs have room for {pods} of these pods, which need "
+                f"{decimal(asked * pods)} {unit}. A node has only {least:f}, so some GPUs stay unused: lower {name}.",
                 _BOTH,
                 "warning",
             )
 
 
 def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:
-    """Return how many pods the GPUs of a node can run; None: unknown."""
+    """Return how many pods fit on the GPUs of a node, or None if unknown."""
     cards = pool.node_gpus
     if cards is None or pool.card_mode == "mig":
         return None
@@ -226,5 +226,5 @@ def _pods_of_a_node(service: Service, pool: GpuNodePool) -> int | None:
 
 
 def _offer(name: str, row: InstanceType) -> Decimal:
-    """Return the vCPUs or GiB of a node, including those reserved for the system; 0: unknown."""
+    """Return a node's vCPUs or its memory in GiB, including what is reserved for the system; 0 if unknown."""
     return Decimal(str(row.vcpus if name == "cpu" else row.memory_gib)).normalize()

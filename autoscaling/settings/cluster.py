@@ -26,12 +26,12 @@ from autoscaling.settings.field_types import (
 if TYPE_CHECKING:
     from autoscaling.settings.stack import Settings
 
-_CREDENTIAL = Duration("a duration such as 60m, from 15m to 4320m (three days), is expected", 15 * 60, 4320 * 60)
+_CREDENTIAL = Duration("must be a duration from 15m to 4320m (three days), such as 60m", 15 * 60, 4320 * 60)
 _KUBERNETES_VERSION = Form(
-    r"1\.[0-9]{1,3}\.[0-9]{1,3}-aliyun\.[0-9]{1,3}", "ACK writes a version such as 1.35.2-aliyun.1"
+    r"1\.[0-9]{1,3}\.[0-9]{1,3}-aliyun\.[0-9]{1,3}", "must be a Kubernetes version of ACK, such as 1.35.2-aliyun.1"
 )
-_ZONE = Form(r"[a-z]+-[a-z0-9-]+", "a zone looks like cn-hangzhou-h")
-_CIDR = Form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}", "an IPv4 CIDR block looks like 10.0.0.0/16")
+_ZONE = Form(r"[a-z]+-[a-z0-9-]+", "must be a zone, such as cn-hangzhou-h")
+_CIDR = Form(r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}", "must be an IPv4 CIDR block, such as 10.0.0.0/16")
 
 _KEY = "cluster.create"
 
@@ -39,7 +39,7 @@ _PRIVATE = [IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192
 _NO_VPC = [IPv4Network(block) for block in ("100.64.0.0/10", "224.0.0.0/4", "127.0.0.0/8", "169.254.0.0/16")]
 """Blocks that the VPC documentation excludes."""
 _VPC_PREFIXES = range(8, 22 + 1)
-"""A VPC can be /8 to /28; smaller than /22, the pods of a zone would have fewer than 256 addresses."""
+"""A VPC can be /8 to /28. If it is smaller than /22, the pods of a zone have fewer than 256 addresses."""
 _SERVICE_PREFIXES = range(16, 24 + 1)
 """From ACK's documentation of CreateCluster."""
 _PRO_MODES = ("cgpu", "core_mem", "share")
@@ -60,36 +60,37 @@ class ClusterCreation(Model):
     name: Name = "ackgpu"
     """Name of the cluster and of its VPC."""
     version: Annotated[str, _KUBERNETES_VERSION] | None = None
-    """Kubernetes version, such as 1.35.2-aliyun.1; by default the newest that ACK offers at creation."""
+    """Kubernetes version, such as 1.35.2-aliyun.1; by default the newest version that ACK offers at creation."""
     spec: Literal["ack.pro.small", "ack.standard"] = "ack.pro.small"
     """Edition of the cluster; shared cards need Pro."""
     zones: Annotated[list[Annotated[str, _ZONE]], Field(min_length=1, max_length=3)] | None = None
     """Zones of a new VPC, such as cn-hangzhou-h; use three if the region has them."""
     vpc_cidr: Annotated[str, _CIDR] = "10.0.0.0/16"
-    """Addresses of a new VPC, for nodes and pods."""
+    """CIDR block of a new VPC, for nodes and pods."""
     vswitch_ids: Annotated[list[VSwitchId], Field(min_length=1, max_length=5)] | None = None
     """vSwitches for the nodes in an existing VPC, instead of `zones`."""
     pod_vswitch_ids: Annotated[list[VSwitchId], Field(min_length=1, max_length=5)] | None = None
     """vSwitches for the pods, in the same zones as `vswitchIds`."""
     service_cidr: Annotated[str, _CIDR] = "172.21.0.0/20"
-    """Addresses of Services; they must not overlap with other networks."""
+    """CIDR block of Services; it must not overlap with other networks."""
     system_pool: SystemPool = SystemPool()
     deletion_protection: bool = True
-    """Protect the cluster and its network from deletion. To delete them, set it to false and run `pulumi up` first."""
+    """Protect the cluster and its network from deletion. Before you delete them, set this to false and run
+    `pulumi up`."""
 
 
 class Cluster(Model):
-    """The ACK cluster: an existing cluster by its id, or a new cluster."""
+    """The ACK cluster: an existing cluster by its ID, or a new cluster."""
 
     id: Identifier | None = None
-    """Id of an existing cluster, instead of `create`."""
+    """ID of an existing cluster, instead of `create`."""
     create: ClusterCreation | None = None
     """A new cluster, instead of `id`."""
     api_endpoint: Literal["internet", "intranet"] = "internet"
     """API server endpoint to use; `intranet` works from inside the VPC only."""
     temporary_credential: Annotated[str, _CREDENTIAL] | None = None
-    """How long each kubeconfig is valid, such as 12h. The default is the account's long-lived kubeconfig, with which a
-    second `pulumi up` changes nothing."""
+    """How long each kubeconfig is valid, such as 12h. The default is the account's long-lived kubeconfig. With this
+    setting, each `pulumi up` requests a new kubeconfig."""
     autoscaling_api: Literal["v2", "v2beta1"] = "v2"
     """Version of the HPA's API: `v2` from Kubernetes 1.23, `v2beta1` below."""
 
@@ -98,7 +99,7 @@ def cluster_findings(settings: Settings) -> Iterator[Finding]:
     """Return every error and warning of `cluster`."""
     cluster = settings.cluster
     if (cluster.id is None) == (cluster.create is None):
-        yield Finding("cluster: set exactly one of id (an existing cluster) and create.", ("cluster",))
+        yield Finding("cluster: set exactly one of id (an existing cluster) or create (a new cluster).", ("cluster",))
     if cluster.create is None:
         return
     for errors in (_network(cluster.create), _service_addresses(cluster.create), _version(cluster)):
@@ -128,9 +129,14 @@ def _network(creation: ClusterCreation) -> Iterator[str]:
     elif existing:
         if nodes is None or pods is None:
             missing = "vswitchIds" if nodes is None else "podVswitchIds"
-            yield f"{_KEY}.{missing} is missing: Terway needs vSwitches for nodes and pods, in the same zones. Set it."
+            yield (
+                f"{_KEY}.{missing} is missing: set it, because Terway needs vSwitches for nodes and for pods, in the "
+                "same zones."
+            )
         if "vpc_cidr" in creation.model_fields_set:
-            yield f"{_KEY}.vpcCidr is for a new VPC, and {_KEY}.vswitchIds is for an existing VPC: remove one of them."
+            yield (
+                f"{_KEY}.vpcCidr is for a new VPC, but {_KEY}.vswitchIds is for an existing VPC: remove one of the two."
+            )
     else:
         yield from _vpc(creation)
 
@@ -141,9 +147,9 @@ def _zones(creation: ClusterCreation, region: str) -> Iterator[str]:
         key = f"{_KEY}.zones[{index}]"
         # cn-hangzhou-h, and elsewhere ap-southeast-1a.
         if not re.fullmatch(rf"{region}-?[a-z]", zone):
-            yield f"{key} is {zone!r}, which is not a zone of {region}."
+            yield f"{key} is {zone!r}, which is not a zone of {region}: choose a zone of that region."
         elif zone in zones[:index]:
-            yield f"{key} is {zone!r} again: name each zone once."
+            yield f"{key} is {zone!r}, which is already in the list: remove one of the two."
 
 
 def _vpc(creation: ClusterCreation) -> Iterator[str]:
@@ -156,7 +162,10 @@ def _vpc(creation: ClusterCreation) -> Iterator[str]:
             f"/{_VPC_PREFIXES[-1]}."
         )
     elif taken := next((other for other in _NO_VPC if block.overlaps(other)), None):
-        yield f"{key} is {block}, which overlaps with {taken}: a VPC cannot have those addresses."
+        yield (
+            f"{key} is {block}, which overlaps with {taken}, which a VPC can't use: choose a block such as "
+            "192.168.0.0/16."
+        )
 
 
 def _service_addresses(creation: ClusterCreation) -> Iterator[str]:
@@ -180,7 +189,8 @@ def _version(cluster: Cluster) -> Iterator[str]:
     minor = int(version.split(".")[1]) if version else None
     if minor is None and newest is not None:
         yield (
-            f"cluster.autoscalingApi is {api}, but a new cluster runs Kubernetes newer than 1.{newest}: set it to v2."
+            f"cluster.autoscalingApi is {api}, but a new cluster runs Kubernetes newer than 1.{newest}: set "
+            "autoscalingApi to v2."
         )
     elif minor is not None and (minor < oldest or (newest is not None and minor > newest)):
         other = "v2beta1" if minor < oldest else "v2"
@@ -199,6 +209,7 @@ def _block(text: str) -> IPv4Network | None:
 
 def _malformed(key: str, text: str) -> str:
     try:
-        return f"{key} is {text!r}, which is not a CIDR block; did you mean {IPv4Network(text, strict=False)}?"
+        meant = IPv4Network(text, strict=False)
     except ValueError:
-        return f"{key} is {text!r}, which is not a CIDR block. Use for example 10.0.0.0/16."
+        return f"{key} is {text!r}, which is not a CIDR block: use for example 10.0.0.0/16."
+    return f"{key} is {text!r}, which is not a CIDR block, because bits are set after the prefix; did you mean {meant}?"

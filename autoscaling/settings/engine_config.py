@@ -28,7 +28,7 @@ def setting_values(config: Mapping[str, str], project: str = PROJECT) -> dict[st
 
 
 def full_key(key: str) -> str | None:
-    """Return a key of `config` with its namespace, which is optional; None if the engine refuses the key."""
+    """Return a key of `config` with its namespace, which is optional; or None if the engine refuses the key."""
     parts = key.split(":")
     if len(parts) == 3 and parts[1] == "config":
         parts.pop(1)

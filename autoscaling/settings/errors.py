@@ -1,4 +1,4 @@
-"""Errors in settings: the class for all of them, and a sentence for each value that the models refuse."""
+"""Errors in settings: their class, and a message for each value that the models refuse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from autoscaling.settings.wording import Place, date_of, near_one, nearest, reason, shortened, written
 
 MAY_BE_ENCRYPTED = ("prometheus.auth", "metricsAdapter.values")
-"""Settings whose values may be secrets: no sentence shows them."""
+"""Settings whose values may be secrets: messages never show these values."""
 
 _MAP_KEY = "[key]"
 """Pydantic's mark for an error in a key of a map, not in its value."""
@@ -31,7 +31,7 @@ class Finding:
 
     sentence: str
     depends_on: tuple[str, ...]
-    """The top-level settings whose values it depends on."""
+    """The top-level settings whose values the finding depends on."""
     severity: Literal["error", "warning"] = "error"
 
 
@@ -44,7 +44,7 @@ def key_of(location: Location) -> str:
 
 
 def within(key: str, outer: str) -> bool:
-    """Whether a key is the outer key, or inside it."""
+    """Return whether a key is the outer key or inside it."""
     return key.startswith(outer) and key[len(outer) : len(outer) + 1] in ("", ".", "[")
 
 
@@ -53,7 +53,7 @@ def encryption_errors(encrypted: Collection[str], model: type[BaseModel]) -> Ite
 
     Args:
         encrypted: encrypted settings, or top-level settings that contain encrypted values.
-        model: the settings.
+        model: the settings model.
     """
     for key in sorted(encrypted):
         top, *inner = re.split(r"[.\[]", key)
@@ -63,18 +63,18 @@ def encryption_errors(encrypted: Collection[str], model: type[BaseModel]) -> Ite
         if environment := re.match(r"(services\[\d+\])\.(env|args)\b", key):
             service, where = environment.groups()
             yield (
-                f"{key} is encrypted, but {where} is plain text in the cluster: put the value into a Kubernetes Secret "
-                f"and name that Secret in {service}.envFrom."
+                f"{key} is encrypted, but the cluster stores {where} as plain text: put the value into a Kubernetes "
+                f"Secret and name that Secret in {service}.envFrom."
             )
         elif inner or not next(models(field.annotation), None):
             path = f"'{key}'" if "[" in key else key
             yield (
-                f"{key} is encrypted, but it is not a secret: set it in plain text with `pulumi config set --path "
-                f"{path} VALUE`."
+                f"{key} is encrypted, but this setting is not a secret: set it in plain text with `pulumi config set "
+                f"--path {path} VALUE`."
             )
         else:
-            secrets = "; put secrets into a Kubernetes Secret that services[].envFrom names" * (key == "services")
-            yield f"{key} contains encrypted values, but no setting in it is a secret: set it in plain text{secrets}."
+            secrets = " Put secrets into a Kubernetes Secret that services[].envFrom names." * (key == "services")
+            yield f"{key} has encrypted values, but no secret settings: write the values in plain text.{secrets}"
 
 
 def model_errors(
@@ -83,17 +83,19 @@ def model_errors(
     """Return a sentence for each key that the models refuse, in the models' order.
 
     Args:
-        error: from the models.
-        model: the settings.
-        removed: settings of earlier versions, with the reasons why they were removed.
-        encrypted: settings that contain encrypted values, which no sentence shows.
+        error: the models' validation error.
+        model: the settings model.
+        removed: settings that no longer exist, each with the reason.
+        encrypted: settings with encrypted values, which are never shown.
     """
     hidden = (*MAY_BE_ENCRYPTED, *encrypted)
     refused = [_refused(details, model, hidden) for details in error.errors()]
     # A misspelt key is one error: the key that it should be is not missing.
     meant = {each.meant for each in refused}
     return [
-        f"{each.key} is no longer a setting: {removed[each.key]}. Remove it." if each.key in removed else each.sentence
+        f"{each.key} is no longer a setting, because {removed[each.key]}: remove it."
+        if each.key in removed
+        else each.sentence
         for each in refused
         if not (each.kind == "missing" and each.key in meant)
     ]
@@ -138,9 +140,9 @@ class _Refused:
     details: ErrorDetails
     location: Location
     place: Place
-    """What the models allow for the value; for a key that is not a setting, the map around it."""
+    """The constraints on the value; for a key that is not a setting, those of the map around it."""
     is_key: bool
-    """Whether the error is in the last key itself, not in its value."""
+    """Whether the error is in the last key, not in the value of that key."""
     hidden: tuple[str, ...]
     """Settings whose values are not shown."""
 
@@ -166,7 +168,7 @@ class _Refused:
 
     @property
     def sentence(self) -> str:
-        """The message: the key, its value, what is allowed, and the nearest valid value."""
+        """The message: the key, its value, the allowed values, and the most similar valid value."""
         key, value = self.key, self.details["input"]
         if self.kind == "missing":
             return f"{key} is missing: set it."
@@ -177,7 +179,7 @@ class _Refused:
         why = why if why.endswith("?") else f"{why}."
         if self.is_key:
             *outer, name = self.location
-            return f"{key_of(tuple(outer))} has the key {written(name)}: {why}"
+            return f"{key_of(tuple(outer))} has the key {written(name)}: the key {why}"
         if secret and value != "":
             return f"{key} can't be used: {why}"
         if isinstance(value, str) and value.startswith("<"):
@@ -212,7 +214,7 @@ def _refused(details: ErrorDetails, model: type[BaseModel], hidden: tuple[str, .
 
 
 def _inside(spot: Place, part: int | str) -> Place | None:
-    """Return what may be at a key or a position of a value; None for an unknown key."""
+    """Return the constraints on the value at a key or position, or None for an unknown key."""
     if _is_model(spot.annotation):
         info = field_of(spot.annotation, part)
         return place(info.annotation, info.metadata) if info else None

@@ -61,7 +61,7 @@ class Form:
 
     Args:
         pattern: a regular expression for the whole text, in the common part of Python's and ECMA's dialects.
-        expected: the expected form, for the message about other text.
+        expected: the end of the message about other text, such as "must be a path".
     """
 
     pattern: str
@@ -101,7 +101,7 @@ def duration_seconds(text: str) -> int:
 
 @dataclass(frozen=True)
 class Duration(Form):
-    """A duration within limits, in seconds; `expected` names them."""
+    """A duration within limits, in seconds; `expected` names the limits."""
 
     pattern: str = field(default=_DURATION, init=False)
     shortest: int
@@ -143,21 +143,23 @@ def _plain_number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-_FILLED_IN = Form(rf"(?!<|{DATE_TEXT})[\s\S]+", "text that is not a placeholder is expected")
+_FILLED_IN = Form(rf"(?!<|{DATE_TEXT})[\s\S]+", "must be text, not a <placeholder>")
 _DNS_LABEL = Form(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
-    "a Kubernetes name has at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+    "must be a Kubernetes name (at most 63 lower-case letters, digits and '-', with a letter or digit at both ends)",
 )
-_INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "an ECS instance type looks like ecs.gn6i-c4g1.xlarge")
-_IDENTIFIER = Form(r"[A-Za-z0-9][-A-Za-z0-9_.]*", "letters, digits, '-', '_' and '.' are expected")
-_VSWITCH = Form(r"vsw-[a-z0-9-]+", "the id of a vSwitch looks like vsw-bp1abc")
+_INSTANCE_TYPE = Form(r"ecs\.[a-z0-9-]+(\.[a-z0-9-]+)+", "must be an ECS instance type, such as ecs.gn6i-c4g1.xlarge")
+_IDENTIFIER = Form(
+    r"[A-Za-z0-9][-A-Za-z0-9_.]*", "must start with a letter or digit, and have only letters, digits, '-', '_' and '.'"
+)
+_VSWITCH = Form(r"vsw-[a-z0-9-]+", "must be the ID of a vSwitch, such as vsw-bp1abc")
 
 Text = Annotated[str, Field(min_length=1), _FILLED_IN]
 Identifier = Annotated[Text, _IDENTIFIER]
 Name = Annotated[str, _DNS_LABEL]
 InstanceTypeName = Annotated[str, _INSTANCE_TYPE]
 VSwitchId = Annotated[str, _VSWITCH]
-UrlPath = Annotated[str, Form(r"/.*", "a path starts with /, such as /predict?query=Music")]
+UrlPath = Annotated[str, Form(r"/.*", "must be a path that starts with /, such as /predict?query=Music")]
 Int = Annotated[int, BeforeValidator(_digits)]
 Count = Annotated[Int, Field(ge=1, le=_INT32_MAX)]
 NodeCount = Annotated[Int, Field(ge=1, le=_MAX_NODES)]

@@ -40,15 +40,15 @@ _CARD_MODE = "gpuNodePool.cardMode"
 _LONGEST_LABEL = 63
 """Kubernetes' limit of a label's value."""
 
-_DRIVER_VERSION = Form(r"[0-9]{3}(\.[0-9]{1,3}){1,2}", "a driver version looks like 550.144.03")
+_DRIVER_VERSION = Form(r"[0-9]{3}(\.[0-9]{1,3}){1,2}", "must be a driver version, such as 550.144.03")
 _TAINT_KEY = Form(
     r"((?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
-    "the key of a taint looks like gpu or example.com/gpu",
+    "must be the key of a taint, such as gpu or example.com/gpu",
 )
 _LABEL_VALUE = Form(
     r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?",
-    "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, are expected",
+    "must have at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
 )
 
 
@@ -67,26 +67,26 @@ class SystemDisk(Model):
     category: Literal["cloud_efficiency", "cloud_ssd", "cloud_essd", "cloud_auto"] = "cloud_essd"
     """Kind of disk."""
     size_gib: Annotated[Int, Field(ge=40, le=500, alias="sizeGiB")] = 120
-    """Size of the disk."""
+    """Size of the disk, in GiB."""
 
 
 class Taint(Model):
-    """A taint of the nodes; it keeps pods without a toleration off them."""
+    """A taint, which keeps pods without a toleration off the nodes."""
 
     key: Annotated[str, _TAINT_KEY]
     """Key of the taint."""
     value: Annotated[str, _LABEL_VALUE] = ""
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
-    """What happens to pods that do not tolerate it."""
+    """What happens to pods that do not tolerate the taint."""
 
 
 class Spot(Model):
     """Spot instances: cheaper, but ECS reclaims them with five minutes' notice."""
 
     hourly_price_limits: dict[InstanceTypeName, Amount] = {}
-    """Maximum price of a node an hour by instance type, in the account's currency; by default the market's price, up to
-    the pay-as-you-go price."""
+    """Maximum hourly price of a node, by instance type, in the account's currency. By default a node costs the market
+    price, at most the pay-as-you-go price."""
 
 
 class GpuNodePool(Model):
@@ -103,29 +103,31 @@ class GpuNodePool(Model):
     autoscaling: PoolLimits | None = None
     """Limits for the pool's autoscaler, instead of `size`."""
     gpus_per_node: Count | None = None
-    """Number of GPUs of a node, for instance types that are not in the program's table."""
+    """Number of GPUs of a node, for instance types that the program does not know."""
     card_mode: CardModeName = "exclusive"
-    """How pods share cards: whole cards (`exclusive`), part of a card's memory (`cgpu`; `share` without isolation),
-    part of its memory and computing power (`core_mem`), or MIG instances (`mig`)."""
+    """What each pod gets: whole cards (`exclusive`), part of a card's memory (`cgpu`, or `share` without isolation),
+    part of a card's memory and computing power (`core_mem`), or MIG instances (`mig`)."""
     system_disk: SystemDisk = SystemDisk()
     taints: list[Taint] = []
     """Taints of the nodes; the services' pods tolerate them."""
     driver_version: Annotated[str, _DRIVER_VERSION] | None = None
-    """NVIDIA driver of the nodes, such as 550.144.03; by default ACK's own for the instance type."""
+    """NVIDIA driver version of the nodes, such as 550.144.03; by default ACK's version for the instance type."""
     key_name: Identifier | None = None
-    """SSH key pair of the nodes; by default none, so that nobody can log in."""
+    """SSH key pair of the nodes. By default the nodes have none, so nobody can log in."""
     spot: Spot | None = None
-    """Spot instances, such as `{}` for the market's price; by default pay-as-you-go."""
+    """Use spot instances; `{}` accepts the market price. By default nodes are pay-as-you-go."""
     warm_gpus: Annotated[Int, Field(ge=0, le=1000)] = 0
-    """Warm GPUs: low-priority placeholder pods that real replicas preempt. They cost as much as used GPUs."""
+    """Number of idle GPUs kept running by low-priority placeholder pods, which real replicas preempt. Idle GPUs cost as
+    much as used GPUs."""
     adopted: bool = False
-    """The pool existed before the stack; `./ackgpu adopt` sets it. The pool stays when the stack is destroyed."""
+    """Whether the pool existed before the stack; `./ackgpu adopt` sets this to true. The pool stays when the stack is
+    destroyed."""
     retain_on_delete: bool = False
     """Keep the pool when the stack is destroyed."""
 
     @property
     def node_gpus(self) -> int | None:
-        """GPUs of each node; None if the instance types differ, or if one is not in the table."""
+        """GPUs of each node; None if the instance types differ, or if the program does not know them."""
         if self.gpus_per_node is not None:
             return self.gpus_per_node
         rows = [find_instance_type(name) for name in self.instance_types]
@@ -160,10 +162,10 @@ def pool_findings(settings: Settings) -> Iterator[Finding]:
 
 def _size(pool: GpuNodePool) -> Iterator[str]:
     if (pool.size is None) == (pool.autoscaling is None):
-        yield "gpuNodePool: set exactly one of size (fixed) and autoscaling ({min, max})."
+        yield "gpuNodePool: set exactly one of size (a fixed number of nodes) or autoscaling (min and max)."
     limits = pool.autoscaling
     if limits and limits.min > limits.max:
-        yield f"gpuNodePool.autoscaling.min is {limits.min}, above max ({limits.max}): lower it or raise max."
+        yield f"gpuNodePool.autoscaling.min is {limits.min}, above max ({limits.max}): lower min or raise max."
 
 
 def _instance_types(pool: GpuNodePool) -> Iterator[str]:
@@ -172,21 +174,21 @@ def _instance_types(pool: GpuNodePool) -> Iterator[str]:
         row = find_instance_type(name)
         if row is None:
             if not has_gpus(name):
-                yield f"{_TYPES} has {name}, which has no GPU: choose a GPU type (ecs.gn...)."
+                yield f"{_TYPES} lists {name}, which has no GPU: choose a type such as ecs.gn6i-c4g1.xlarge."
             continue
         if row.gpus >= 1:
             counts.add(row.gpus)
         if not row.usable_on_ack:
-            yield f"{_TYPES} has {name}, which ACK does not support: choose a type without -tee."
+            yield f"{_TYPES} lists {name}, which ACK does not support: choose a type without -tee."
         elif row.gpus < 1:
             yield (
-                f"{_TYPES} has {name} with a slice of a GPU ({row.gpus:g}), but pods request whole GPUs: choose a "
-                "type with at least one GPU."
+                f"{_TYPES} lists {name}, which has only part of a GPU ({row.gpus:g}), but pods request whole GPUs: "
+                "choose a type with at least one GPU."
             )
         elif row.gpus_documented and pool.gpus_per_node not in (None, row.gpus):
             yield (
-                f"{_PER_NODE} is {pool.gpus_per_node}, but {name} has {row.gpus:g}: remove it; it is for types "
-                "that are not in the table."
+                f"{_PER_NODE} is {pool.gpus_per_node}, but {name} has {row.gpus:g}: remove gpusPerNode, which is only "
+                "for types that the program does not know."
             )
     if len(counts) > 1 and pool.gpus_per_node is None:
         yield (
@@ -198,7 +200,10 @@ def _instance_types(pool: GpuNodePool) -> Iterator[str]:
 def _taints(pool: GpuNodePool) -> Iterator[str]:
     for (key, effect), times in Counter((taint.key, taint.effect) for taint in pool.taints).items():
         if times > 1:
-            yield f"{_TAINTS} has {key} with the effect {effect} {times} times, but a node can have it once: keep one."
+            yield (
+                f"{_TAINTS} lists the key {key} with the effect {effect} {times} times, but a node can have this taint "
+                "only once: keep one of them."
+            )
 
 
 def _spot(pool: GpuNodePool) -> Iterator[str]:
@@ -209,34 +214,37 @@ def _spot(pool: GpuNodePool) -> Iterator[str]:
         meant = nearest(name, unlimited) if unlimited else "remove it."
         yield f"{_LIMITS} lists {name}, which is not in {_TYPES}: {meant}"
     if limits and unlimited and not unused:
-        yield f"{_LIMITS} has no limit for {', '.join(unlimited)}: add it, or remove all limits."
+        yield f"{_LIMITS} has no limit for {', '.join(unlimited)}: add a limit, or remove all limits."
 
 
 def _warm_gpus(pool: GpuNodePool) -> Iterator[str]:
     nodes, per_node = pool.max_nodes, pool.node_gpus
     if pool.size is not None:
         yield (
-            f"{_WARM} is {pool.warm_gpus}, but with gpuNodePool.size all nodes always run: remove it, or set "
-            "autoscaling instead of size."
+            f"{_WARM} is {pool.warm_gpus}, but with gpuNodePool.size all nodes are always running: remove warmGpus, "
+            "or replace size with autoscaling."
         )
     elif pool.card_mode == "mig":
-        yield f"{_WARM} is {pool.warm_gpus}, but with {_CARD_MODE} mig pods do not request whole GPUs: remove it."
+        yield (
+            f"{_WARM} is {pool.warm_gpus}, but with {_CARD_MODE} set to mig, pods do not request whole GPUs: remove "
+            "warmGpus."
+        )
     elif placeholder_limits(pool.card_mode, pool.instance_types) is None:
         yield (
-            f"{_WARM} is {pool.warm_gpus}, but with {_CARD_MODE} {pool.card_mode} a placeholder requests the memory of "
-            f"a whole GPU, and the table of instance types does not have it for {' or '.join(pool.instance_types)}: "
-            "remove it, or choose other types."
+            f"{_WARM} is {pool.warm_gpus}, but with {_CARD_MODE} set to {pool.card_mode}, a placeholder requests the "
+            f"memory of a whole GPU. The program does not know this memory for {' or '.join(pool.instance_types)}: "
+            "remove warmGpus, or choose other types."
         )
     elif nodes is not None and per_node is not None and pool.warm_gpus > nodes * per_node:
         yield (
             f"{_WARM} is {pool.warm_gpus}, but gpuNodePool has at most {nodes * per_node} GPUs ({nodes} nodes x "
-            f"{per_node}): lower it or raise the pool."
+            f"{per_node}): lower warmGpus or make the pool larger."
         )
     name = placeholders_name(pool.name)
     if len(name) > _LONGEST_LABEL:
         yield (
             f"gpuNodePool.name has {len(pool.name)} characters, so the placeholders of {_WARM} would be named {name}, "
-            f"which is longer than {_LONGEST_LABEL}: shorten it."
+            f"which is longer than {_LONGEST_LABEL} characters: shorten the pool's name."
         )
 
 
@@ -244,13 +252,13 @@ def _warnings(pool: GpuNodePool) -> Iterator[str]:
     for name in pool.instance_types:
         if find_instance_type(name) is None and has_gpus(name) and pool.gpus_per_node is None:
             yield (
-                f"{_TYPES} has {name}, which is not in the table of GPU instance types, so its number of GPUs is "
-                f"unknown: set {_PER_NODE}."
+                f"{_TYPES} lists {name}, which the program does not know, so the number of its GPUs is unknown: set "
+                f"{_PER_NODE}."
             )
     if len(pool.instance_types) == 1 and pool.vswitch_ids and len(pool.vswitch_ids) == 1:
         yield (
-            f"gpuNodePool has one type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}). If it is "
-            "sold out there, the pool cannot grow: add a type, or a vSwitch in another zone."
+            f"gpuNodePool has one instance type in one zone ({pool.instance_types[0]} in {pool.vswitch_ids[0]}). If "
+            "that type is sold out in that zone, the pool can't grow: add a type, or a vSwitch in another zone."
         )
 
 
@@ -259,9 +267,9 @@ def _exporter_kept_off(settings: Settings) -> Iterator[Finding]:
     off = blocking_taints(settings.gpu_node_pool.taints) if settings.metrics_adapter.labels == "ack" else []
     if off:
         yield Finding(
-            f"{_TAINTS} has {', '.join(map(format_taint, off))}, which can keep ACK's GPU exporter off the nodes; "
-            f"then HPAs cannot read GPU metrics. Once Prometheus runs, add the toleration (kubectl edit daemonset -n "
-            f"{EXPORTER_NAMESPACE} {EXPORTER_NAME}); `./ackgpu verify` reports whether it is missing.",
+            f"{_TAINTS} has {', '.join(map(format_taint, off))}, which can keep ACK's GPU exporter off the nodes, so "
+            "that HPAs can't read GPU metrics. Once Prometheus runs, add a toleration for each taint with `kubectl "
+            f"edit daemonset -n {EXPORTER_NAMESPACE} {EXPORTER_NAME}`. `./ackgpu verify` reports a missing toleration.",
             ("gpuNodePool", "metricsAdapter"),
             "warning",
         )
@@ -272,8 +280,8 @@ def _taken_name(settings: Settings) -> Iterator[Finding]:
     for index, service in enumerate(settings.services):
         if (service.namespace, service.object_name) == (PLACEHOLDERS_NAMESPACE, name):
             yield Finding(
-                f"services[{index}].name is {service.name}, but the placeholders of {_WARM} are already Deployment "
-                f"{PLACEHOLDERS_NAMESPACE}/{name}: give the service or the pool another name.",
+                f"services[{index}].name is {service.name}, but {_WARM} uses the Deployment "
+                f"{PLACEHOLDERS_NAMESPACE}/{name} for its placeholder pods: rename the service or the pool.",
                 ("gpuNodePool", "services"),
             )
 
@@ -282,18 +290,18 @@ def _cost_of_warm_gpus(settings: Settings) -> Finding:
     pool, prices = settings.gpu_node_pool, settings.budget.hourly_prices
     price = max((prices[name] for name in pool.instance_types if name in prices), default=None)
     if pool.node_gpus is None:
-        cost = f"the number of nodes is unknown without {_PER_NODE}"
+        cost = f"unknown without {_PER_NODE}"
     else:
         nodes = -(-pool.warm_gpus // pool.node_gpus)
-        cost = f"at least {nodes} node{'' if nodes == 1 else 's'} at any time, " + (
+        cost = f"at least {nodes} node{'' if nodes == 1 else 's'} at all times, " + (
             "at an unknown price without budget.hourlyPrices"
             if price is None
             else f"{nodes * price:f} an hour ({nodes} x {price:f})"
         )
     plural = "" if pool.warm_gpus == 1 else "s"
     return Finding(
-        f"{_WARM} keeps {pool.warm_gpus} idle GPU{plural} running, so that new replicas start without "
-        f"waiting for a node: {cost}.",
+        f"{_WARM} keeps {pool.warm_gpus} idle GPU{plural} running so that new replicas start without "
+        f"waiting for a node. Cost: {cost}.",
         ("gpuNodePool", "budget"),
         "warning",
     )

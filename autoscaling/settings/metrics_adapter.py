@@ -28,24 +28,26 @@ _MAX_AGE_SECONDS = 20 * 60
 relist interval."""
 
 _RELIST_INTERVAL = Duration(
-    "a duration such as 30s or 1m, from 1s to 20m, the adapter's fixed maximum age", 1, _MAX_AGE_SECONDS
+    "must be a duration from 1s to 20m, such as 30s or 1m, because the adapter forgets series after 20m",
+    1,
+    _MAX_AGE_SECONDS,
 )
 
 
 class MetricsAdapter(Model):
-    """The adapter's release."""
+    """Settings of the metrics adapter's Helm release."""
 
     chart: Text = ADAPTER_CHART
     """URL of a chart, or a path relative to the project."""
     rules: RulePreset = "hardened"
-    """The guide's rules with their errors fixed, or the guide's own two lists."""
+    """Rules of the adapter: the guide's rules with their errors fixed (`hardened`), or the guide's own two lists."""
     labels: LabelPreset = "ack"
-    """How the GPU exporter names its labels: ACK's own, or NVIDIA's dcgm-exporter, whose labels Prometheus keeps or
-    gives the prefix `exported_`."""
+    """Labels of the GPU exporter: those of ACK's exporter (`ack`), or those of NVIDIA's dcgm-exporter, unchanged
+    (`upstream`) or with the prefix `exported_` that Prometheus adds (`upstream-exported`)."""
     extra_rules: list[ExtraRule] = []
     """Your own rules, added after the program's rules; see docs/metrics.md."""
     idle_as_zero: bool = False
-    """Count a pod with a GPU but without a process on it as 0; otherwise the HPA has no value for it."""
+    """Read 0 for a pod whose GPU runs no process. By default the HPA has no value for such a pod."""
     relist_interval: Annotated[str, _RELIST_INTERVAL] = "1m"
     """How often the adapter looks for new series, such as 1m; at most 20m."""
     expose: list[MetricUse] = []
@@ -53,7 +55,8 @@ class MetricsAdapter(Model):
     values: dict[str, Any] = {}
     """Further values of the chart, such as `{AlibabaCloudMetricsAdapter: {nodeSelector: {...}}}`."""
     adopted: bool = False
-    """The release existed before the stack; `./ackgpu adopt` sets it. It stays when the stack is destroyed."""
+    """Whether the release existed before the stack; `./ackgpu adopt` sets this to true. The release stays when the
+    stack is destroyed."""
     retain_on_delete: bool = False
     """Keep the release when the stack is destroyed."""
 
@@ -74,13 +77,13 @@ def adapter_findings(settings: Settings) -> Iterator[Finding]:
 def _presets(adapter: MetricsAdapter) -> Iterator[str]:
     if adapter.rules != "hardened" and adapter.labels != "ack":
         yield (
-            f"{_LABELS} is {adapter.labels!r}, but the rules {adapter.rules!r} are written for ACK's labels: set "
-            f"{_RULES} to hardened."
+            f"{_LABELS} is {adapter.labels!r}, but with {_RULES} set to {adapter.rules}, the rules read ACK's labels: "
+            f"set {_RULES} to hardened."
         )
     if adapter.idle_as_zero and (adapter.rules != "hardened" or adapter.labels != "ack"):
         yield (
-            f"metricsAdapter.idleAsZero needs {_RULES} hardened and {_LABELS} ack, since it counts the series "
-            "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove it."
+            f"metricsAdapter.idleAsZero needs {_RULES} set to hardened and {_LABELS} set to ack, because it reads the "
+            "series DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED of ACK's exporter: remove idleAsZero."
         )
 
 

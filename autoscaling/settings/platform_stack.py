@@ -19,7 +19,7 @@ _EXPORTED: Mapping[str, Any] = {
     "gpu_node_pool": True,
     "metrics_adapter": {"rules", "labels", "extra_rules", "idle_as_zero", "relist_interval", "expose"},
 }
-"""Settings that the checks of services need; none of them is a secret."""
+"""Settings that the checks of services need. They are not secrets."""
 
 _STAND_INS: Mapping[str, Any] = {
     "region": "cn-hangzhou",
@@ -30,12 +30,12 @@ _STAND_INS: Mapping[str, Any] = {
 
 
 def is_unset(value: Any) -> bool:
-    """Whether a value is the one that the engine gives for a key that is not set."""
+    """Return whether a value is what the engine passes for a key that is not set."""
     return value in (None, "", {})
 
 
 def uses_a_platform(values: Mapping[str, Any]) -> bool:
-    """Whether the stack uses the platform of another stack."""
+    """Return whether the stack uses the platform of another stack."""
     return not is_unset(values.get("platform"))
 
 
@@ -44,8 +44,8 @@ def foreign_keys(values: Mapping[str, Any]) -> Iterator[str]:
     for key in PLATFORM_KEYS:
         if not is_unset(values.get(key)):
             yield (
-                f"{key} is set by the stack that platform names, for all stacks that use it: remove it, or remove "
-                "platform."
+                f"{key} can't be set here: it comes from the stack that `platform` names, which all stacks on that "
+                f"platform share. Remove {key}; or remove `platform`, to give this stack a platform of its own."
             )
 
 
@@ -62,7 +62,7 @@ def exported_settings(settings: Settings) -> dict[str, Any]:
 
 
 def joined(settings: Settings, exported: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the settings of a stack and of its platform as those of a single stack."""
+    """Return the settings of a stack and of its platform together, as for a single stack."""
     own = settings.model_dump(by_alias=True, exclude_unset=True, include={"services", "wait_for_metrics"})
     # Earlier versions export prometheus.scrapeInterval.
     platform = {key: value for key, value in _whole(exported).items() if key != "prometheus"}
@@ -88,15 +88,15 @@ def unexposed_metrics(settings: Settings, metric_resources: Sequence[str]) -> It
     """Refuse each metric of a service that the platform's adapter does not expose for pods, one sentence each.
 
     Args:
-        settings: of the stack.
-        metric_resources: `<resource>/<metric>`, as the platform stack exports them.
+        settings: the stack's settings.
+        metric_resources: `<resource>/<metric>` entries that the platform stack exports.
     """
     exposed = {name.partition("/")[2] for name in metric_resources if name.startswith("pods/")}
     for index, service in enumerate(settings.services):
         for position, use in enumerate(service.autoscaler.metrics):
             if use.exposed_name not in exposed:
                 yield (
-                    f"services[{index}].autoscaler.metrics[{position}] asks for {use.exposed_name}, which the platform "
+                    f"services[{index}].autoscaler.metrics[{position}] reads {use.exposed_name}, which the platform "
                     f"{settings.platform} does not expose for pods: choose one of {', '.join(sorted(exposed))}, or add "
-                    "the metric to metricsAdapter.expose of the platform and run pulumi up there."
+                    f"the metric to metricsAdapter.expose of stack {settings.platform} and run `pulumi up` there."
                 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _KEY = "prometheus.auth"
 _TAKES: Mapping[str, Collection[str]] = {"none": (), "token": ("token",), "basic": ("accessKeyId", "accessKeySecret")}
-_HEADER_PART = Form(r"[!-~]+", "visible ASCII characters without white space or line breaks are expected")
+_HEADER_PART = Form(r"[!-~]+", "must be visible ASCII characters without white space or line breaks")
 
 
 def _header_part(value: SecretStr) -> SecretStr:
@@ -29,20 +29,20 @@ Secret = Annotated[SecretStr, AfterValidator(_header_part)]
 
 
 class PrometheusAuth(Model):
-    """How the adapter authenticates. An instance of V1 takes a token or nothing; V2 needs an AccessKey."""
+    """How the adapter authenticates. A V1 instance accepts a token or nothing; a V2 instance needs an AccessKey."""
 
     type: Literal["none", "token", "basic"] = "none"
-    """`token` for an instance of V1 with a token, `basic` for an instance of V2."""
+    """`token` for a V1 instance with a token, `basic` for a V2 instance."""
     token: Secret | None = None
-    """The instance's token; encrypted, by `pulumi config set --secret --path prometheus.auth.token`."""
+    """The instance's token, encrypted with `pulumi config set --secret --path prometheus.auth.token`."""
     access_key_id: Text | None = None
     """AccessKey ID of a RAM user with the policy `AliyunPrometheusMetricReadAccess`."""
     access_key_secret: Secret | None = None
-    """Its AccessKey secret; encrypted, by `pulumi config set --secret --path prometheus.auth.accessKeySecret`."""
+    """The AccessKey's secret, encrypted with `pulumi config set --secret --path prometheus.auth.accessKeySecret`."""
 
     @property
     def authorization(self) -> str | None:
-        """Value of the HTTP header `Authorization`, a secret; None: send no header."""
+        """Value of the HTTP header `Authorization`, a secret; None if the adapter sends no such header."""
         if self.type == "token" and self.token:
             return self.token.get_secret_value()
         if self.type == "basic" and self.access_key_id and self.access_key_secret:
@@ -55,8 +55,8 @@ class Prometheus(Model):
     """Who owns the cluster's Managed Prometheus."""
 
     managed_by: Literal["instance", "addon", "existing"] = "instance"
-    """`instance` or `addon`: this stack creates it, as an instance or as an addon of the cluster; `existing`: it exists
-    already."""
+    """How Managed Prometheus is created: by this stack as an instance (`instance`) or as an addon of the cluster
+    (`addon`), or outside this stack (`existing`)."""
     auth: PrometheusAuth = PrometheusAuth()
 
 
@@ -67,13 +67,14 @@ def prometheus_findings(settings: Settings) -> Iterator[Finding]:
     for name in takes:
         if name not in given:
             yield Finding(
-                f"{_KEY}.{name} is missing, but type {auth.type} needs it: run `{_command(name)}`.", ("prometheus",)
+                f"{_KEY}.{name} is missing, although {_KEY}.type is {auth.type}: run `{_command(name)}`.",
+                ("prometheus",),
             )
     for name in given:
         if name not in takes:
             other = next(kind for kind, names in _TAKES.items() if name in names)
             yield Finding(
-                f"{_KEY}.{name} is set, but {_KEY}.type is {auth.type}: set type to {other}, or remove it.",
+                f"{_KEY}.{name} is set, but {_KEY}.type is {auth.type}: set type to {other}, or remove {name}.",
                 ("prometheus",),
             )
 
@@ -82,13 +83,14 @@ def plain_secrets(settings: Settings, encrypted: Collection[str]) -> Iterator[Fi
     """Return an error for each secret in plain text.
 
     Args:
-        settings: of the stack.
-        encrypted: keys that contain an encrypted value.
+        settings: the stack's settings.
+        encrypted: keys with encrypted values.
     """
     for name, value in _given(settings.prometheus.auth).items():
         if isinstance(value, SecretStr) and not any(within(f"{_KEY}.{name}", key) for key in encrypted):
             yield Finding(
-                f"{_KEY}.{name} is in plain text in the settings file: remove it, then run `{_command(name)}`.",
+                f"{_KEY}.{name} is in plain text in the settings file: remove it from the file, then run "
+                f"`{_command(name)}`.",
                 ("prometheus",),
             )
 

@@ -38,21 +38,25 @@ _UNPRIVILEGED_PORTS = 1024
 _LONGEST_SERVICE_NAME = 63 - len(SERVICE_SUFFIX)
 _SERVICE_NAME = Form(
     rf"[a-z]([-a-z0-9]{{0,{_LONGEST_SERVICE_NAME - 2}}}[a-z0-9])?",
-    f"the Service <name>{SERVICE_SUFFIX} needs a name that starts with a letter and has at most "
-    f"{_LONGEST_SERVICE_NAME} characters before {SERVICE_SUFFIX}",
+    f"must start with a letter and have at most {_LONGEST_SERVICE_NAME} characters, because its Service is named "
+    f"<name>{SERVICE_SUFFIX}",
 )
 _SECRET_NAME = Form(
     r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
-    "the name of a Secret has at most 253 lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+    "must be the name of a Secret (at most 253 lower-case letters, digits, '-' and '.', with a letter or digit at both "
+    "ends)",
 )
-_IMAGE = Form(r"(?!<)[!-~]+", "the name of an image has no white space, such as registry.example.com/model:1")
-_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb(\+me)?", "a MIG profile looks like 1g.10gb or 1g.10gb+me")
-_STARTUP_TIME = Duration("a duration such as 90s or 5m, of at most 60m, is expected", 0, 60 * 60)
-_DRAIN_TIME = Duration("a duration such as 5s or 1m, of at most 10m, is expected", 0, 10 * 60)
-_VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "an environment variable has letters, digits and '_', such as MODEL_NAME")
-_CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "a number of CPUs such as 2, 0.5 or 500m is expected")
-_MEMORY = Form(MEMORY, "an amount of memory such as 512Mi or 4Gi is expected")
-_ANSWER = Form(rf"(?!<|{DATE_TEXT})[\s\S]*", "text that is not a placeholder is expected")
+_IMAGE = Form(r"(?!<)[!-~]+", "must be the name of an image without white space, such as registry.example.com/model:1")
+_MIG_PROFILE = Form(r"[0-9]+g\.[0-9]+gb(\+me)?", "must be a MIG profile, such as 1g.10gb or 1g.10gb+me")
+_STARTUP_TIME = Duration("must be a duration of at most 60m, such as 90s or 5m", 0, 60 * 60)
+_DRAIN_TIME = Duration("must be a duration of at most 10m, such as 5s or 1m", 0, 10 * 60)
+_VARIABLE = Form(
+    r"[A-Za-z_][A-Za-z0-9_]*",
+    "must have only letters, digits and '_', and must not start with a digit; use for example MODEL_NAME",
+)
+_CPU = Form(r"[0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m", "must be a number of CPUs, such as 2, 0.5 or 500m")
+_MEMORY = Form(MEMORY, "must be an amount of memory, such as 512Mi or 4Gi")
+_ANSWER = Form(rf"(?!<|{DATE_TEXT})[\s\S]*", "must be text, not a <placeholder>")
 
 
 def _number_as_text(value: object) -> object:
@@ -75,7 +79,7 @@ class Probe(Model):
     path: UrlPath = "/predict?query=Music"
     """Path of the request that `./ackgpu verify` sends."""
     answer: Annotated[str, _ANSWER] = "PlayMusic"
-    """The whole answer to expect; empty: any answer with status 200."""
+    """Expected body of the response. If empty, any response with status 200 is correct."""
 
 
 class Service(Model):
@@ -84,8 +88,8 @@ class Service(Model):
     name: Annotated[Name, _SERVICE_NAME]
     """Name of the Deployment; the Service is `<name>-svc`."""
     formerly: Annotated[Name, _SERVICE_NAME] | None = None
-    """The service's first name, if `name` has changed since. Its objects keep the first name, because Kubernetes can't
-    rename objects."""
+    """The service's first name, if you changed `name` later. The service's objects keep the first name, because
+    Kubernetes can't rename objects."""
     namespace: Name = "default"
     """Namespace of the service."""
     image: Annotated[Text, _IMAGE]
@@ -97,41 +101,43 @@ class Service(Model):
     port: Port = 80
     """Port of the load balancer."""
     gpus: Count = 1
-    """Whole GPUs of each pod; with `cardMode: mig`, MIG instances."""
+    """Number of whole GPUs of each pod, or of MIG instances with `cardMode: mig`."""
     gpu_memory_gib: Annotated[Count | None, Field(alias="gpuMemoryGiB")] = None
-    """GiB of a shared card's memory for each pod; with `cgpu`, `share` and `core_mem`."""
+    """Memory of a shared card for each pod, in GiB; only with `cardMode` `cgpu`, `share` or `core_mem`."""
     gpu_core_percent: Annotated[Int, Field(ge=1, le=100)] | None = None
-    """Percent of a shared card's computing power for each pod; with `core_mem`."""
+    """Computing power of a shared card for each pod, in percent; only with `cardMode: core_mem`."""
     mig_profile: Annotated[str, _MIG_PROFILE] | None = None
-    """Kind of MIG instance, such as 1g.10gb; with `cardMode: mig`."""
+    """Profile of the MIG instances, such as 1g.10gb; only with `cardMode: mig`."""
     startup_time: Annotated[str, _STARTUP_TIME] | None = None
-    """How long a pod takes to become Ready, such as 90s; the scale-down window must not be shorter."""
+    """How long a pod takes to become Ready, such as 90s. The scale-down window must be at least as long."""
     args: list[str] = []
     """Arguments of the container; by default the image's own."""
     env: dict[Annotated[str, _VARIABLE], str] = {}
-    """Environment of the container, in plain text."""
+    """Environment variables of the container, in plain text."""
     env_from: list[Annotated[str, _SECRET_NAME]] = []
-    """Kubernetes Secrets of the namespace whose keys become environment variables; use them for secret values."""
+    """Kubernetes Secrets in the namespace of the service. Each key becomes an environment variable; use this for secret
+    values."""
     cpu: Cpu = "1"
     """CPU request of each pod, such as 2 or 500m."""
     memory: Annotated[str, _MEMORY] = "2Gi"
     """Memory request of each pod, such as 512Mi or 4G."""
     load_balancer: Literal["internet", "intranet"] = "internet"
-    """Address of the load balancer: public, or inside the VPC only. A change replaces the load balancer and its
-    address."""
+    """Address of the load balancer: public (`internet`), or inside the VPC only (`intranet`). A change replaces the
+    load balancer and its address."""
     health_path: UrlPath | None = None
-    """Path that answers 200 when a pod can serve. By default a pod is Ready when its port is open, and pods that hang
-    are not restarted."""
+    """Path that returns status 200 when a pod can serve requests. By default a pod is Ready when its port is open, and
+    pods that hang are not restarted."""
     drain_time: Annotated[str, _DRAIN_TIME] = "5s"
-    """How long a pod still serves after its deletion, while the load balancer removes it; `0s`: not at all."""
+    """How long a pod serves requests after its deletion, while the load balancer removes the pod. With `0s`, the pod
+    stops at once."""
     run_as_non_root: bool = False
     """Let Kubernetes refuse images that run as root."""
     probe: Probe = Probe()
     autoscaler: Autoscaler = Autoscaler()
     adopted: bool = False
-    """Deployment, Service and HPA existed before the stack; `./ackgpu adopt` sets it. They stay when the stack is
-    destroyed, and the stack takes over their fields. Their pod template is kept: pods get only the probes, requests,
-    security context and drain time that are set here."""
+    """Whether Deployment, Service and HPA existed before the stack; `./ackgpu adopt` sets this to true. The stack
+    manages the fields of these objects, and keeps the objects when the stack is destroyed. The pod template also stays:
+    pods get only the probes, requests, security context and drain time that are set here."""
     retain_on_delete: bool = False
     """Keep Deployment, Service and HPA when the stack is destroyed."""
 
@@ -142,7 +148,7 @@ class Service(Model):
 
     @property
     def drain_seconds(self) -> int:
-        """How long a pod still serves after its deletion."""
+        """Seconds for which a pod serves requests after its deletion."""
         return duration_seconds(self.drain_time) if self._is_asked("drain_time") else 0
 
     def _is_asked(self, field: str) -> bool:
@@ -191,6 +197,7 @@ def _unique_names(settings: Settings) -> Iterator[Finding]:
             if len(where) > 1:
                 are = "are or were" if what == "services" and name in formerly else "are"
                 yield Finding(
-                    f"services: {len(where)} {what} {are} named {name} ({', '.join(where)}): give each its own name.",
+                    f"services: {len(where)} {what} {are} named {name} ({', '.join(where)}): give each a different "
+                    "name.",
                     ("services",),
                 )

@@ -35,9 +35,9 @@ Region = Literal[
 REMOVED_SETTINGS = {"prometheus.scrapeInterval": "it had no effect"}
 """Settings of earlier versions, with the reason why each was removed."""
 
-_WAIT = Duration("a duration such as 90s or 5m, of at most 60m, is expected; 0s means do not wait", 0, 60 * 60)
+_WAIT = Duration("must be a duration of at most 60m, such as 90s or 5m; 0s turns the wait off", 0, 60 * 60)
 _STACK = Form(
-    r"(?!<)[-A-Za-z0-9_.]+(/[-A-Za-z0-9_.]+){0,2}", "the name of a stack looks like organization/ackgpu/platform"
+    r"(?!<)[-A-Za-z0-9_.]+(/[-A-Za-z0-9_.]+){0,2}", "must be the name of a stack, such as organization/ackgpu/platform"
 )
 
 
@@ -52,12 +52,13 @@ class Settings(Model):
     metrics_adapter: MetricsAdapter = MetricsAdapter()
     budget: Budget = Budget()
     services: list[Service]
-    """The inference services, as a list; `[]` is a platform for services of other stacks."""
+    """The inference services, as a list. With `[]`, the stack is only a platform for services of other stacks."""
     platform: Annotated[Text, _STACK] | None = None
     """Name of another stack, such as `organization/ackgpu/platform`, whose cluster, nodes, Prometheus and adapter the
     services use. This stack then sets only `services` and `waitForMetrics`."""
     wait_for_metrics: Annotated[str, _WAIT] = "5m"
-    """How long `up` waits until each HPA reads its metric; `0s`: not at all, for a change while metrics are down."""
+    """How long `up` waits until each HPA reads its metric. With `0s`, `up` does not wait, for example while metrics are
+    down."""
 
     @cached_property
     def rule_set(self) -> RuleSet:

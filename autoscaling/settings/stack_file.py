@@ -25,9 +25,9 @@ TOP_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encrypt
 _ENCRYPTED = "(encrypted)"
 _STANDARD = "tag:yaml.org,2002:"
 _TEXT_KEYS: tuple[Location, ...] = ((), ("config",))
-"""The engine refuses other keys in these maps; further down it turns them into text."""
+"""Maps in which the engine refuses keys that are not text. In inner maps, it converts such keys to text."""
 _SAME_PROJECT = 0.8
-"""Similarity from which another namespace is a misspelt name of this project."""
+"""From this similarity on, another namespace is a misspelt name of this project."""
 
 
 class SettingsFileError(Exception):
@@ -46,7 +46,7 @@ class Document:
     lines: dict[Location, int] = field(default_factory=dict)
     """The line of each key or entry."""
     octals: dict[int, str] = field(default_factory=dict)
-    """Line to sentence for each number that a leading zero makes octal."""
+    """A message, by line, for each number that a leading zero makes octal."""
 
 
 @dataclass
@@ -63,21 +63,21 @@ class StackFile:
     lines: dict[str, int] = field(default_factory=dict)
     """The line of each setting."""
     errors: list[str] = field(default_factory=list)
-    """What the engine refuses, ignores, or reads in a surprising way."""
+    """Messages about content that the engine refuses, ignores, or reads in a surprising way."""
 
     def at(self, sentence: str, label: str = "") -> str:
-        """Begin a sentence about a setting with the file, the line and a label."""
+        """Return a message about a setting, after the file, the line and a label."""
         key = sentence.split(" ", 1)[0].removesuffix(":")
         while key and key not in self.lines:
             key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
         return self.located(f"{label}{sentence}", self.lines.get(key))
 
     def located(self, sentence: str, line: int | None) -> str:
-        """Begin a sentence with the file and a line."""
+        """Return a message after the file and a line."""
         return f"{self.name}:{line}: {sentence}" if line else f"{self.name}: {sentence}"
 
     def refuse(self, sentence: str, line: int | None = None) -> None:
-        """Add an error."""
+        """Add an error, with its file and line."""
         self.errors.append(self.located(sentence, line))
 
 
@@ -87,13 +87,13 @@ class Checked:
 
     settings: Settings
     warnings: tuple[str, ...]
-    """Each begins with the file and the line."""
+    """Messages that begin with the file and the line."""
     unknown: frozenset[str] = frozenset()
     """Settings that an environment may set; the required settings among them have placeholders."""
 
 
 def check_file(path: Path) -> Checked:
-    """Check a settings file as the program does. Also refuse what the engine ignores.
+    """Check a settings file as the program does. Also refuse keys that the engine ignores.
 
     Raises:
         SettingsError: each error begins with the file and, if known, the line.
@@ -111,7 +111,7 @@ def check_file(path: Path) -> Checked:
 
 
 def summary(checked: Checked) -> str:
-    """Sum up the settings in a line."""
+    """Return a summary of the settings on one line."""
     if checked.unknown:
         return f"ok, except for settings that only `pulumi preview` can check: {', '.join(sorted(checked.unknown))}"
     settings = checked.settings
@@ -122,7 +122,7 @@ def summary(checked: Checked) -> str:
 
 
 def read_stack_file(path: Path) -> StackFile:
-    """Read a file; it is complete only if it has no errors."""
+    """Read a file. The result is complete only if it has no errors."""
     stack = StackFile(path.name)
     try:
         _read(stack, load(path.read_text("utf-8-sig")))
@@ -131,13 +131,12 @@ def read_stack_file(path: Path) -> StackFile:
     except FileNotFoundError:
         files = sorted(file.name.removeprefix("Pulumi.") for file in path.parent.glob("Pulumi.*.yaml"))
         stacks = ", ".join(name.removesuffix(".yaml") for name in files)
-        stack.refuse(
-            f"no such file; {f'stacks with a file: {stacks}' if stacks else 'create it as in docs/getting-started.md'}."
-        )
+        advice = f"choose a stack with a file ({stacks})" if stacks else "create it as in docs/getting-started.md"
+        stack.refuse(f"no such file: {advice}.")
     except UnicodeDecodeError:
         stack.refuse("not UTF-8: save the file as UTF-8.")
     except OSError as error:
-        stack.refuse(f"can't be read ({error.strerror}).")
+        stack.refuse(f"can't be read ({error.strerror}): check its path and permissions.")
     return stack
 
 
@@ -145,7 +144,7 @@ def load(text: str) -> Document:
     """Read YAML as the engine does.
 
     Raises:
-        SettingsFileError: it is not valid.
+        SettingsFileError: the text is not valid.
     """
     document = Document()
     try:
@@ -157,7 +156,9 @@ def load(text: str) -> Document:
         line = text.count("\n", 0, error.position) + 1
         raise SettingsFileError(f"the character U+{error.character:04X} is not allowed: remove it.", line) from None
     except RecursionError:
-        raise SettingsFileError("maps or lists are nested too deep, or an alias contains itself.") from None
+        raise SettingsFileError(
+            "maps or lists are nested too deep, or an alias contains itself: remove levels or the alias."
+        ) from None
     return document
 
 
@@ -186,7 +187,9 @@ def _map(node: MappingNode, path: Location, document: Document) -> dict[str, Any
         result[key] = _value(value_node, (*path, key), document)
     for other in merged:
         if not isinstance(other, MappingNode):
-            raise SettingsFileError("`<<` merges maps, and this is not a map: remove it.", _line(other.start_mark))
+            raise SettingsFileError(
+                "`<<` merges maps, but this value is not a map: remove the `<<`.", _line(other.start_mark)
+            )
         result = {**_map(other, path, document), **result}
     return result
 
@@ -194,7 +197,7 @@ def _map(node: MappingNode, path: Location, document: Document) -> dict[str, Any
 def _key(node: Node, path: Location, document: Document) -> str:
     line = _line(node.start_mark)
     if not isinstance(node, ScalarNode):
-        raise SettingsFileError("a key is text, not a list or a map: remove the `?`, `[` or `{` before it.", line)
+        raise SettingsFileError("a key must be text, not a list or a map: remove the `?`, `[` or `{` before it.", line)
     key = _scalar(node, document)
     if not isinstance(key, str) and path in _TEXT_KEYS:
         raise SettingsFileError(f"the key {node.value} is not text: write it in quotes, or remove it.", line)
@@ -216,7 +219,7 @@ def _scalar(node: ScalarNode, document: Document) -> Any:
     if kind == "null":
         return None
     if kind not in ("str", "timestamp", "value", "merge"):
-        raise SettingsFileError(f"the tag {node.tag} has no meaning here: remove it.", _line(node.start_mark))
+        raise SettingsFileError(f"the tag {node.tag} is not supported: remove it.", _line(node.start_mark))
     return text if node.style else plain_text(text)
 
 
@@ -229,7 +232,7 @@ def _syntax_error(error: MarkedYAMLError) -> SettingsFileError:
     if "'\\t'" in error.problem:
         return SettingsFileError("a tab is used where YAML allows only spaces: indent with spaces.", line)
     if "another document" in error.problem:
-        return SettingsFileError("a second document begins here, and the engine ignores it: remove the `---`.", line)
+        return SettingsFileError("a second document begins here, which Pulumi ignores: remove the `---`.", line)
     begin = _line(error.context_mark) if error.context else line
     if begin == line:
         return SettingsFileError(f"not valid YAML: {error.problem}.", line)
@@ -240,7 +243,7 @@ def _syntax_error(error: MarkedYAMLError) -> SettingsFileError:
 def _read(stack: StackFile, document: Document) -> None:
     top = {} if document.value is None else document.value
     if not isinstance(top, dict):
-        raise SettingsFileError("a map is expected, with the key config.", document.lines[()])
+        raise SettingsFileError("the file must be a map with the key config.", document.lines[()])
     _refuse_unknown_top_keys(stack, top, document.lines)
     for octal_line, sentence in document.octals.items():
         stack.refuse(sentence, octal_line)
@@ -250,28 +253,28 @@ def _read(stack: StackFile, document: Document) -> None:
         for key, value in config.items():
             _read_key(stack, document, key, value)
     elif config is not None:
-        stack.refuse(f"config is not a map: set keys in it, such as {PROJECT}:region.", line)
+        stack.refuse(f"config must be a map of keys, such as {PROJECT}:region.", line)
     elif not stack.errors and not stack.environment:
-        stack.refuse(f"config is missing: set it, with keys such as {PROJECT}:region.", line)
+        stack.refuse(f"config is missing: add it, with keys such as {PROJECT}:region.", line)
 
 
 def _refuse_unknown_top_keys(stack: StackFile, top: Mapping[str, Any], lines: Mapping[Location, int]) -> None:
     for key in top:
         if ":" in key:
-            stack.refuse(f"{key} is outside config, where the engine ignores it: move it into config.", lines[key,])
+            stack.refuse(f"{key} is outside config, where Pulumi ignores it: move it into config.", lines[key,])
         elif key not in TOP_KEYS:
             instead = nearest(key, TOP_KEYS)
-            stack.refuse(f"{key} is not a key of a settings file, and the engine ignores it: {instead}", lines[key,])
+            stack.refuse(f"{key} is not a key of a settings file, so Pulumi ignores it: {instead}", lines[key,])
 
 
 def _read_key(stack: StackFile, document: Document, key: str, value: Any) -> None:
     line, full = document.lines["config", key], full_key(key)
     if full is None:
-        stack.refuse(f"{key} is not a key: write <namespace>:<name>, such as {PROJECT}:region.", line)
+        stack.refuse(f"{key} is not a valid key: write <namespace>:<name>, such as {PROJECT}:region.", line)
         return
     if full in stack.config:
         # The engine takes either of the two.
-        stack.refuse(f"{key} means {full}, which is set already: remove one of the two.", line)
+        stack.refuse(f"{key} means {full}, which is already set: remove one of the two.", line)
         return
     namespace, name = full.split(":")
     if namespace == PROJECT:

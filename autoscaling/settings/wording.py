@@ -15,14 +15,14 @@ from pydantic_core import ErrorDetails
 from autoscaling.settings.field_types import DATE_TEXT, FORM
 
 LONGEST_VALUE = 80
-"""Characters of a value that a sentence shows."""
+"""Maximum number of characters of a value that a message shows."""
 
 _LONG_LIST = 10
-"""From a longer list of allowed values, a sentence shows only the nearest, if there is one."""
+"""From a longer list of allowed values, a message shows only the most similar value, if any."""
 
 _NO_BREAK = 2**31
 _COMPARED = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
-_EXPECTED = {"bool_type": "true or false", "dict_type": "a map"}
+_ALLOWED = {"bool_type": "true or false", "dict_type": "a map"}
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Place:
     """The constraints on a value."""
 
     annotation: Any
-    """Its type."""
+    """The type of the value."""
     metadata: tuple[Any, ...] = ()
-    """The constraints on it."""
+    """The limits of the value."""
     keys: Sequence[str] = ()
     """Keys of a map, if known."""
     item: Any = None
@@ -42,7 +42,7 @@ class Place:
 def nearest(value: str, allowed: Sequence[str]) -> str:
     """Return a hint with the most similar allowed value, or else with all of them."""
     near = near_one(value, allowed)
-    return f"did you mean {near}?" if near else f"allowed are {', '.join(allowed)}."
+    return f"did you mean {near}?" if near else f"choose {_one_of(allowed)}."
 
 
 def near_one(value: str, allowed: Sequence[str]) -> str | None:
@@ -72,7 +72,7 @@ def shortened(text: str) -> str:
 
 
 def date_of(value: object) -> str | None:
-    """Return an unquoted date as the user wrote it, from the text that the engine makes of it."""
+    """Return an unquoted date as the user wrote it, from the text that the engine turns it into."""
     if not isinstance(value, str) or not re.fullmatch(DATE_TEXT, value):
         return None
     day, time, zone, _ = value.split(" ")
@@ -95,11 +95,11 @@ def limits(metadata: Sequence[Any]) -> str:
 
 
 def reason(details: ErrorDetails, place: Place, *, secret: bool) -> str:
-    """Return what the models allow instead of a refused value.
+    """Return why the models refuse a value, as the end of a sentence about the value.
 
     Args:
         details: the models' error.
-        place: what the models allow.
+        place: the constraints on the value.
         secret: whether the value must not be shown.
     """
     context = details.get("ctx", {})
@@ -107,27 +107,27 @@ def reason(details: ErrorDetails, place: Place, *, secret: bool) -> str:
     if kind == "literal_error":
         return _choices([str(choice) for choice in get_args(place.annotation)], None if secret else str(value))
     if kind == "model_type":
-        return f"a map is expected, with the key{'' if len(place.keys) == 1 else 's'} {', '.join(place.keys)}"
+        return f"must be a map with the key{'' if len(place.keys) == 1 else 's'} {', '.join(place.keys)}"
     if kind == "list_type":
         if isinstance(value, dict):
-            return "a list is expected; begin each of its entries with a `-`"
+            return "must be a list; begin each entry with a `-`"
         is_item = not secret and value != "" and type(value) is place.item
-        return f"a list is expected{f', such as {written([value])}' if is_item else ''}"
+        return f"must be a list{f', such as {written([value])}' if is_item else ''}"
     if kind == "string_type":
-        return f"text is expected{'; write it in quotes' if isinstance(value, bool | int | float) else ''}"
+        return f"must be text{'; write it in quotes' if isinstance(value, bool | int | float) else ''}"
     if kind == "int_type" or (kind in _COMPARED and place.annotation is int):
-        return f"a whole number {limits(place.metadata)} is expected".replace("  ", " ")
+        return f"must be a whole number {limits(place.metadata)}".rstrip()
     if kind in _COMPARED or kind == "is_instance_of":
         finite = "" if not isinstance(value, float) or math.isfinite(value) else "finite "
-        return f"a {finite}number {limits(place.metadata)} is expected".replace("  ", " ")
+        return f"must be a {finite}number {limits(place.metadata)}".rstrip()
     if kind == "decimal_max_places":
-        return f"at most {context['decimal_places']} decimals are allowed"
+        return f"must have at most {context['decimal_places']} decimal places"
     if kind in ("too_short", "string_too_short"):
-        return f"at least {_count(context['min_length'], kind)} expected"
+        return f"must have at least {_count(context['min_length'], kind)}"
     if kind == "too_long":
-        return f"at most {_count(context['max_length'], kind)} allowed"
-    if kind in _EXPECTED:
-        return f"{_EXPECTED[kind]} is expected"
+        return f"must have at most {_count(context['max_length'], kind)}"
+    if kind in _ALLOWED:
+        return f"must be {_ALLOWED[kind]}"
     if secret and kind != FORM:
         # The message may contain the value.
         return "docs/settings.md lists the allowed values"
@@ -139,12 +139,16 @@ def _choices(allowed: Sequence[str], value: str | None) -> str:
     if near and len(allowed) > _LONG_LIST:
         return f"did you mean {near}?"
     # With two allowed values, a hint adds nothing.
-    return f"allowed are {', '.join(allowed)}{f'; did you mean {near}?' if near and len(allowed) > 2 else ''}"
+    return f"must be {_one_of(allowed)}{f'; did you mean {near}?' if near and len(allowed) > 2 else ''}"
+
+
+def _one_of(allowed: Sequence[str]) -> str:
+    return " or ".join(allowed) if len(allowed) <= 2 else f"one of {', '.join(allowed)}"
 
 
 def _count(number: int, kind: str) -> str:
     singular, plural = ("character", "characters") if kind.startswith("string") else ("entry", "entries")
-    return f"one {singular} is" if number == 1 else f"{number} {plural} are"
+    return f"one {singular}" if number == 1 else f"{number} {plural}"
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What `make docs` writes from the models: tables in docs/, keys in Pulumi.yaml, and the schema of stack files."""
+"""Generates what `make docs` writes: tables in docs/, keys in Pulumi.yaml, and the schema of stack files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from commands import CHECKOUT
 from commands.docs.stack_schema import STACK_SCHEMA, stack_schema_text
 
 _LONGEST_LIST = 4
-"""The tables leave out longer lists of allowed values; an error shows them."""
+"""A list of allowed values longer than this is left out of the tables; the error message lists the values."""
 
 
 def documents() -> dict[Path, str]:
@@ -56,7 +56,7 @@ def settings_tables() -> str:
 def metrics_table() -> str:
     """Return every metric of the catalogue as a row of Markdown."""
     rows = [
-        "| metric | meaning | unit | series of one pod become | exporter | `cardMode` | with the guide's rules |",
+        "| metric | meaning | unit | default aggregation per pod | exporter | `cardMode` | with the guide's rules |",
         "|---|---|---|---|---|---|---|",
     ]
     for metric in catalogue().metrics:
@@ -81,7 +81,7 @@ def config_keys() -> str:
         if inner := next(models(field.annotation), None):
             description += f". Keys: {', '.join(aliases(inner))}"
         key: dict[str, Any] = {"description": description}
-        # Without a default the engine asks for a value before the program can report all faults.
+        # Without a default, the engine asks for a value before the program can report all errors.
         key["default"] = _empty(field) if field.is_required() or field.default is None else _engine_default(field)
         keys[f"{PROJECT}:{field.alias}"] = key
     text = yaml.safe_dump(keys, allow_unicode=True, sort_keys=False, width=1000)
@@ -104,7 +104,7 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[str]:
 def _settings_of(field: FieldInfo, prefix: str) -> Iterator[str]:
     key = f"{prefix}{field.alias}"
     inner = next(models(field.annotation), None)
-    # The rows of its keys describe a map that is required or has defaults.
+    # A map that is required or has defaults needs no row of its own: the rows of its keys describe it.
     if inner is None or not (field.is_required() or isinstance(field.default, BaseModel)):
         yield f"| `{key}` | {_description(field)} | {_allowed(field)} | {_default(field)} |"
     if inner:
@@ -177,14 +177,14 @@ def _with_the_guides_rules(metric: GpuMetric) -> str:
     if "pod" not in exposed.resources:
         return "for nodes only; no HPA can use it"
     low, high = exposed.range
-    return "as here" if exposed.range == metric.range else f"{low:g} to {high:g}"
+    return "the same" if exposed.range == metric.range else f"{low:g} to {high:g}"
 
 
 def replaced(text: str, begin: str, body: str, end: str) -> str:
-    """Return the text with another body between two lines.
+    """Return the text with a new body between two marker lines.
 
     Raises:
-        ValueError: the text does not have exactly one such pair of lines.
+        ValueError: the text does not contain the pair of lines exactly once.
     """
     between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.DOTALL | re.MULTILINE)
     result, found = between.subn(lambda _: f"{body}\n", text)

@@ -1,7 +1,7 @@
 """The JSON Schema of a stack's file, which lets editors complete and check it.
 
-It comes from the settings' model and accepts everything that the program accepts. It can't check one setting against
-another.
+The schema comes from the settings model and accepts everything that the program accepts. A schema can't check one
+setting against another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from commands import CHECKOUT
 
 _ENCRYPTED = {
     "type": "object",
-    "description": "An encrypted value, which `pulumi config set --secret` writes.",
+    "description": "An encrypted value, written by `pulumi config set --secret`.",
     "properties": {"secure": {"type": "string"}},
     "required": ["secure"],
     "additionalProperties": False,
@@ -69,9 +69,12 @@ def stack_schema() -> dict[str, Any]:
         "properties": {
             "config": config,
             "environment": {"description": "Environments of Pulumi Cloud that add values to `config`."},
-            "secretsprovider": {"type": "string", "description": "The provider that holds the key to the secrets."},
-            "encryptedkey": {"type": "string", "description": "The key to the secrets; the engine writes it."},
-            "encryptionsalt": {"type": "string", "description": "Salt of the passphrase; the engine writes it."},
+            "secretsprovider": {
+                "type": "string",
+                "description": "The stack's secrets provider: passphrase, or the URL of a key in a cloud KMS.",
+            },
+            "encryptedkey": {"type": "string", "description": "The encrypted key for the secrets, written by Pulumi."},
+            "encryptionsalt": {"type": "string", "description": "The salt of the passphrase, written by Pulumi."},
         },
         "additionalProperties": False,
         "if": {"required": ["environment"]},
@@ -94,7 +97,7 @@ def _has(key: str) -> dict[str, Any]:
 
 
 def _converted(schema: Any) -> Any:
-    """Return Pydantic's schema without its notes, in the standard's names."""
+    """Convert Pydantic's schema to JSON Schema: rename its constraints and drop the keys that editors ignore."""
     if not isinstance(schema, Mapping):
         return schema
     if schema.get("writeOnly"):

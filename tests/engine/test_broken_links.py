@@ -173,7 +173,7 @@ def test_an_up_without_changes_reports_a_broken_link_and_fails(rehearsal: Rehear
             rehearsal.up()
         rehearsal.edit(waitForMetrics="0s")
         changes = rehearsal.up().summary.resource_changes
-    assert "after 1 s the metrics cannot be read. custom metrics API: the adapter is down" in str(failure.value)
+    assert "the metrics still can't be read after 1 s. custom metrics API: the adapter is down" in str(failure.value)
     assert "Traceback" not in str(failure.value)
     assert set(changes or {}) == {automation.OpType.SAME}, "with waitForMetrics 0s, `up` ignores a broken link"
     assert reported_link(rehearsal, None) is None

@@ -118,7 +118,7 @@ def test_verify_reports_the_taint_that_blocks_the_exporter_and_its_command_adds_
     with pytest.raises(automation.CommandError) as failure:
         rehearsal.up()
     # Which check fails first depends on old series in Prometheus.
-    assert "after 1 s the metrics cannot be read. " in str(failure.value)
+    assert "the metrics still can't be read after 1 s. " in str(failure.value)
     assert f"does not tolerate the taint {TAINT}; `kubectl patch daemonset" in str(failure.value)
 
     [command] = re.findall("`(kubectl patch [^`]+)`", step.observed)

@@ -106,9 +106,7 @@ def test_teams_do_not_change_the_platform_and_destroy_keeps_it_while_they_use_it
     stacks.write("team-a", **team("a", "DCGM_FI_DEV_ENC_UTIL"))
     with pytest.raises(automation.CommandError) as refused:
         first.preview(color="never")
-    assert f"asks for DCGM_FI_DEV_ENC_UTIL, which the platform {PLATFORM} does not expose for pods" in str(
-        refused.value
-    )
+    assert f"reads DCGM_FI_DEV_ENC_UTIL, which the platform {PLATFORM} does not expose for pods" in str(refused.value)
     stacks.write("team-a", **team("a"))
 
     # `./ackgpu refresh` runs a different program, which must keep the outputs of the stack.

@@ -59,7 +59,7 @@ KUBECONFIG = yaml.safe_dump(
 
 def test_reports_an_unknown_stack_with_the_known_stacks(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["adopt", "--stack", "prod"]) == 1
-    assert capsys.readouterr().err == "Pulumi.prod.yaml: no such file; stacks with a file: dev.\n"
+    assert capsys.readouterr().err == "Pulumi.prod.yaml: no such file: choose a stack with a file (dev).\n"
 
 
 def test_reports_an_unreachable_cluster_and_deletes_files_of_an_earlier_run(
@@ -140,7 +140,7 @@ def test_reports_where_to_change_live_values_that_contradict_each_other(
     assert "+    autoscaling: {min: 1, max: 6}" in printed.out
     _, heading, fault, fix = printed.err.splitlines()
     assert heading == "These settings are not valid:"
-    line = re.fullmatch(r"build/adopt/dev/Pulumi\.dev\.yaml:(\d+): services can ask for 10 GPUs .*", fault)
+    line = re.fullmatch(r"build/adopt/dev/Pulumi\.dev\.yaml:(\d+): services can request 10 GPUs .*", fault)
     assert line
     assert "ackgpu:services:" in draft.read_text().splitlines()[int(line[1]) - 1]
     assert fix == (

@@ -69,7 +69,7 @@ def test_reports_what_to_fill_in_and_where_in_a_new_file(capsys: pytest.CaptureF
 
 def test_lists_the_stacks_that_have_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.run(["check", "--stack", "prod"]) == 1
-    message = "Pulumi.prod.yaml: no such file; stacks with a file: dev, rehearsal.\n"
+    message = "Pulumi.prod.yaml: no such file: choose a stack with a file (dev, rehearsal).\n"
     assert capsys.readouterr().err == message
 
 
@@ -79,7 +79,7 @@ def test_reports_an_unreadable_file(tmp_path: Path) -> None:
     assert errors(path) == ["Pulumi.unit.yaml: not UTF-8: save the file as UTF-8."]
     path.unlink()
     path.mkdir()
-    assert errors(path) == ["Pulumi.unit.yaml: can't be read (Is a directory)."]
+    assert errors(path) == ["Pulumi.unit.yaml: can't be read (Is a directory): check its path and permissions."]
 
 
 def test_reports_errors_of_the_file_first_then_of_values_then_between_settings(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_file_with_a_warning_is_valid(tmp_path: Path) -> None:
     pool = {"instanceTypes": ["ecs.gn6v-c8g1.2xlarge"], "vswitchIds": ["vsw-a"], "autoscaling": {"max": 10}}
     [warning] = check_file(rehearsed(tmp_path, gpuNodePool=pool)).warnings
     assert warning.startswith("Pulumi.unit.yaml:")
-    assert ": warning: gpuNodePool has one type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
+    assert ": warning: gpuNodePool has one instance type in one zone (ecs.gn6v-c8g1.2xlarge in vsw-a)" in warning
 
 
 def test_settings_from_an_environment_are_not_reported_as_missing(tmp_path: Path) -> None:

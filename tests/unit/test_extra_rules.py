@@ -103,14 +103,14 @@ def test_an_hpa_cannot_use_the_metric_of_a_rule_without_pods() -> None:
     [fault] = faults(config([node_rule], name="queue_length"))
     assert fault.startswith(
         "services[0].autoscaler.metrics[0].name is 'queue_length', which metricsAdapter.extraRules exposes for node "
-        "only, but an HPA reads pods"
+        "only, but an HPA reads metrics of pods"
     )
 
 
 def test_refuses_an_aggregation_for_the_metric_of_a_rule() -> None:
     assert faults(config([RULE], name="queue_length", aggregation="max")) == [
         "services[0].autoscaler.metrics[0].aggregation is 'max', but queue_length comes from "
-        "metricsAdapter.extraRules, whose query already aggregates: remove it."
+        "metricsAdapter.extraRules, whose query already aggregates: remove aggregation."
     ]
 
 

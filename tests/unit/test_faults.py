@@ -47,20 +47,20 @@ def sentences(values: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"text": 7}, "text is 7: text is expected; write it in quotes."),
-        ({"aMap": {"count": 9}}, "aMap.count is 9: a whole number from 1 to 5 is expected."),
-        ({"aMap": 9}, "aMap is 9: a map is expected, with the keys count, disliked."),
+        ({"text": 7}, "text is 7: must be text; write it in quotes."),
+        ({"aMap": {"count": 9}}, "aMap.count is 9: must be a whole number from 1 to 5."),
+        ({"aMap": 9}, "aMap is 9: must be a map with the keys count, disliked."),
         ({"listOfMaps": [{}, {"coont": 1}]}, "listOfMaps[1].coont is not a setting: did you mean count?"),
-        ({"aMap": {"old": 1}}, "aMap.old is no longer a setting: it had no effect. Remove it."),
-        ({"listOfMaps": {}}, "listOfMaps is {}: a list is expected; begin each of its entries with a `-`."),
-        ({"severalMaps": {"a": 1, "b": "x"}}, "severalMaps.b is 'x': a whole number from 0 to 9 is expected."),
-        ({"severalMaps": []}, "severalMaps is []: a map is expected."),
-        ({"keyed": {"third": {}}}, "keyed has the key 'third': allowed are first, second."),
-        ({"keyed": {"first": {"count": None}}}, "keyed.first.count is null: a whole number from 1 to 5 is expected."),
-        ({"nested": [[1], [2, 9]]}, "nested[1][1] is 9: a whole number from 1 to 8 is expected."),
-        ({"nested": [1]}, "nested[0] is 1: a list is expected, such as [1]."),
-        ({"between": 1.5}, "between is 1.5: a number above 0 and up to 1 is expected."),
-        ({"between": "0.5"}, "between is '0.5': a number above 0 and up to 1 is expected."),
+        ({"aMap": {"old": 1}}, "aMap.old is no longer a setting, because it had no effect: remove it."),
+        ({"listOfMaps": {}}, "listOfMaps is {}: must be a list; begin each entry with a `-`."),
+        ({"severalMaps": {"a": 1, "b": "x"}}, "severalMaps.b is 'x': must be a whole number from 0 to 9."),
+        ({"severalMaps": []}, "severalMaps is []: must be a map."),
+        ({"keyed": {"third": {}}}, "keyed has the key 'third': the key must be first or second."),
+        ({"keyed": {"first": {"count": None}}}, "keyed.first.count is null: must be a whole number from 1 to 5."),
+        ({"nested": [[1], [2, 9]]}, "nested[1][1] is 9: must be a whole number from 1 to 8."),
+        ({"nested": [1]}, "nested[0] is 1: must be a list, such as [1]."),
+        ({"between": 1.5}, "between is 1.5: must be a number above 0 and up to 1."),
+        ({"between": "0.5"}, "between is '0.5': must be a number above 0 and up to 1."),
     ],
 )
 def test_an_error_names_the_key_that_the_user_wrote(values: dict[str, Any], sentence: str) -> None:
@@ -112,7 +112,7 @@ def test_a_name_is_recognised_in_other_spellings(meant: str) -> None:
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in meant)
     for spelling in (meant.upper(), snake, snake.replace("_", "-"), meant[:-1]):
         assert nearest(spelling, allowed) == f"did you mean {meant}?"
-    assert nearest("zzz", allowed) == f"allowed are {', '.join(allowed)}."
+    assert nearest("zzz", allowed) == f"choose one of {', '.join(allowed)}."
 
 
 def test_only_limits_that_are_set_are_returned() -> None:

@@ -37,13 +37,25 @@ def fault(config: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("mode", "asks", "sentence"),
     [
-        ("exclusive", {"gpuMemoryGiB": 4}, "services[0].gpuMemoryGiB can't be set with gpuNodePool.cardMode exclusive"),
-        ("exclusive", {"migProfile": "1g.10gb"}, "services[0].migProfile can't be set with"),
-        ("cgpu", {}, "services[0].gpuMemoryGiB is missing: with gpuNodePool.cardMode cgpu set it."),
-        ("cgpu", {"gpuMemoryGiB": 4, "gpus": 1}, "services[0].gpus can't be set with gpuNodePool.cardMode cgpu"),
-        ("share", {"gpuMemoryGiB": 4, "gpuCorePercent": 30}, "services[0].gpuCorePercent can't be set with"),
-        ("core_mem", {"gpuMemoryGiB": 4}, "services[0].gpuCorePercent is missing: with gpuNodePool.cardMode core_mem"),
-        ("cgpu", {"gpuMemoryGiB": 17}, "services[0].gpuMemoryGiB is 17, but a card of the pool has 16 GiB: lower it."),
+        (
+            "exclusive",
+            {"gpuMemoryGiB": 4},
+            "services[0].gpuMemoryGiB can't be set when gpuNodePool.cardMode is exclusive",
+        ),
+        ("exclusive", {"migProfile": "1g.10gb"}, "services[0].migProfile can't be set when"),
+        ("cgpu", {}, "services[0].gpuMemoryGiB is missing: set it, because gpuNodePool.cardMode is cgpu."),
+        ("cgpu", {"gpuMemoryGiB": 4, "gpus": 1}, "services[0].gpus can't be set when gpuNodePool.cardMode is cgpu"),
+        ("share", {"gpuMemoryGiB": 4, "gpuCorePercent": 30}, "services[0].gpuCorePercent can't be set when"),
+        (
+            "core_mem",
+            {"gpuMemoryGiB": 4},
+            "services[0].gpuCorePercent is missing: set it, because gpuNodePool.cardMode is core_mem",
+        ),
+        (
+            "cgpu",
+            {"gpuMemoryGiB": 17},
+            "services[0].gpuMemoryGiB is 17, but a card of the pool has only 16 GiB: lower gpuMemoryGiB.",
+        ),
     ],
 )
 def test_a_pods_request_must_match_the_card_mode(mode: str, asks: dict[str, Any], sentence: str) -> None:
@@ -54,8 +66,8 @@ def test_pods_on_shared_cards_must_fit_their_memory_and_computing_power() -> Non
     half = {"gpuMemoryGiB": 8}
     assert parse(settings({"cardMode": "cgpu", "size": 2}, half, half)), "4 x 8 GiB on 2 x 16"
     assert fault(settings({"cardMode": "cgpu", "size": 1}, half, half)) == (
-        "services can ask for 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool offers at most "
-        "16 (1 nodes x 1 cards x 16): raise the pool or lower maxReplicas."
+        "services can request 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool has at most "
+        "16 (1 nodes x 1 cards x 16): make the pool larger or lower maxReplicas."
     )
     greedy = {"gpuMemoryGiB": 1, "gpuCorePercent": 60}
     assert "120 percent of GPUs" in fault(settings({"cardMode": "core_mem", "size": 1}, greedy))
@@ -66,8 +78,8 @@ def test_refuses_a_pool_that_can_exceed_the_gpu_budget(budget: dict[str, Any]) -
     # Two services of two replicas share a pool of 4 GPUs: 4 in total, not 4 each.
     config = settings(None, {}, {}, budget=budget)
     assert fault(config) == (
-        f"budget.maxGpus is {budget['maxGpus']}, but gpuNodePool can grow to 4 GPUs (4 nodes x 1 of {V100}): lower the "
-        "pool or raise maxGpus."
+        f"budget.maxGpus is {budget['maxGpus']}, but gpuNodePool can grow to 4 GPUs (4 nodes x 1 of {V100}): make the "
+        "pool smaller or raise maxGpus."
     )
     assert parse(config | {"budget": {"maxGpus": 4}})
 
@@ -77,8 +89,8 @@ def test_the_cost_assumes_the_most_expensive_type_on_every_node() -> None:
     prices = {V100: 26.46, "ecs.gn6i-c4g1.xlarge": 11.63}
     config = settings(types, budget={"maxHourlyCost": 100, "hourlyPrices": prices})
     assert fault(config) == (
-        f"budget.maxHourlyCost is 100, but gpuNodePool can cost 105.84 an hour (4 nodes x 26.46 of {V100}): lower the "
-        "pool or raise maxHourlyCost."
+        f"budget.maxHourlyCost is 100, but gpuNodePool can cost 105.84 an hour (4 nodes x 26.46 of {V100}): make "
+        "the pool smaller or raise maxHourlyCost."
     )
     config["budget"]["maxHourlyCost"] = "105.84"
     assert parse(config)
@@ -86,7 +98,7 @@ def test_the_cost_assumes_the_most_expensive_type_on_every_node() -> None:
 
 def test_refuses_a_cost_limit_without_a_price_for_each_type() -> None:
     assert fault(settings(budget={"maxHourlyCost": 100})) == (
-        f"budget.maxHourlyCost is 100, and budget.hourlyPrices has no price for {V100}: add it; no price is guessed."
+        f"budget.maxHourlyCost is 100, but budget.hourlyPrices has no price for {V100}: add the price."
     )
 
 
@@ -97,12 +109,14 @@ def test_reports_an_unused_price() -> None:
     misspelt = settings(budget={"hourlyPrices": {"ecs.gn6v-c8g1.2xlarg": 10}, "maxHourlyCost": 100})
     with pytest.raises(SettingsError, match=f"lists ecs.gn6v-c8g1.2xlarg, .*: did you mean {V100}\\?"):
         parse(misspelt)
-    assert "maxHourlyCost is not: set it, or remove" in fault(settings(budget={"hourlyPrices": {V100: 10}}))
+    assert "maxHourlyCost is not: set budget.maxHourlyCost, or remove" in fault(
+        settings(budget={"hourlyPrices": {V100: 10}})
+    )
 
 
 def test_refuses_a_gpu_budget_that_cannot_be_checked() -> None:
     config = settings({"instanceTypes": ["ecs.gn99.xlarge"]}, budget={"maxGpus": 4})
-    assert "the GPUs of ecs.gn99.xlarge can't be counted: set gpuNodePool.gpusPerNode" in fault(config)
+    assert "the number of GPUs of ecs.gn99.xlarge is unknown: set gpuNodePool.gpusPerNode" in fault(config)
     config["gpuNodePool"]["gpusPerNode"] = 1
     assert parse(config)
 
@@ -110,16 +124,16 @@ def test_refuses_a_gpu_budget_that_cannot_be_checked() -> None:
 @pytest.mark.case("E1")
 def test_warns_about_a_single_type_in_a_single_zone() -> None:
     [warning] = warnings(parse(settings({"vswitchIds": ["vsw-aaa"], "instanceTypes": ["ecs.gn6i-c4g1.xlarge"]})))
-    assert warning.startswith("gpuNodePool has one type in one zone (ecs.gn6i-c4g1.xlarge in vsw-aaa)")
+    assert warning.startswith("gpuNodePool has one instance type in one zone (ecs.gn6i-c4g1.xlarge in vsw-aaa)")
     assert not warnings(parse(settings({"vswitchIds": ["vsw-aaa", "vsw-bbb"]})))
 
 
 @pytest.mark.case("E1")
 def test_refuses_a_type_without_gpus() -> None:
     types = ["ecs.gn6i-c4g1.xlarge", "ecs.g7.xlarge"]
-    assert "has ecs.g7.xlarge, which has no GPU" in fault(settings({"instanceTypes": types}))
+    assert "lists ecs.g7.xlarge, which has no GPU" in fault(settings({"instanceTypes": types}))
     alone = {"instanceTypes": ["ecs.g7.xlarge"], "gpusPerNode": 1}
-    assert "has ecs.g7.xlarge, which has no GPU" in fault(settings(alone))
+    assert "lists ecs.g7.xlarge, which has no GPU" in fault(settings(alone))
 
 
 @pytest.mark.case("D1")
@@ -143,19 +157,19 @@ def test_gpus_must_be_whole_numbers_in_limits(resources: dict[str, Any]) -> None
         (
             {"cardMode": "cgpu"},
             {"gpuMemoryGiB": 10, "autoscaler": {"maxReplicas": 5}},
-            "services[0].autoscaler.maxReplicas is 5, but gpuMemoryGiB is 10 and a pod has its share on one card: 4 "
-            "nodes x 1 cards x 16 GiB take 4: raise the pool or lower maxReplicas.",
+            "services[0].autoscaler.maxReplicas is 5, but gpuMemoryGiB is 10 and a pod must fit on one card. 4 "
+            "nodes x 1 cards x 16 GiB have room for 4 pods: make the pool larger or lower maxReplicas.",
         ),
         (
             {"cardMode": "core_mem", "size": 2},
             {"gpuMemoryGiB": 1, "gpuCorePercent": 60, "autoscaler": {"maxReplicas": 3}},
-            "gpuCorePercent is 60 and a pod has its share on one card: 2 nodes x 1 cards x 100 percent take 2",
+            "gpuCorePercent is 60 and a pod must fit on one card. 2 nodes x 1 cards x 100 percent have room for 2 pods",
         ),
         (
             # Four V100.
             {"instanceTypes": ["ecs.gn6v-c8g1.8xlarge"], "size": 3},
             {"gpus": 3, "autoscaler": {"maxReplicas": 4}},
-            "gpus is 3 and a pod has all its GPUs on one node: 3 nodes x 4 GPUs take 3",
+            "gpus is 3 and all GPUs of a pod must be on one node. 3 nodes x 4 GPUs have room for 3 pods",
         ),
     ],
 )
@@ -195,4 +209,4 @@ def test_warns_that_mig_is_not_counted() -> None:
             )
         )
     )
-    assert warning.endswith("check yourself that the services fit the pool.")
+    assert warning.endswith("check yourself that the services fit into the pool.")

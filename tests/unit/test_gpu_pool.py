@@ -167,26 +167,26 @@ PRICES = {"maxHourlyCost": 10000, "hourlyPrices": {FOUR_V100: 100, "ecs.gn6e-c12
             {"warmGpus": 1},
             {},
             "1 idle GPU running",
-            "at least 1 node at any time, at an unknown price without budget.hourlyPrices",
+            "at least 1 node at all times, at an unknown price without budget.hourlyPrices",
         ),
         (
             {"warmGpus": 5, "instanceTypes": [FOUR_V100, "ecs.gn6e-c12g1.12xlarge"]},
             PRICES,
             "5 idle GPUs running",
-            "at least 2 nodes at any time, 240 an hour (2 x 120)",
+            "at least 2 nodes at all times, 240 an hour (2 x 120)",
         ),
     ],
 )
 def test_warns_about_the_cost_of_warm_gpus(pool: dict[str, Any], budget: dict[str, Any], gpus: str, cost: str) -> None:
     [warning] = warnings_of(pool, budget=budget)
     assert warning == (
-        f"gpuNodePool.warmGpus keeps {gpus}, so that new replicas start without waiting for a node: {cost}."
+        f"gpuNodePool.warmGpus keeps {gpus} so that new replicas start without waiting for a node. Cost: {cost}."
     )
 
 
 def test_warns_about_warm_gpus_on_an_unknown_number_of_nodes() -> None:
     _, warning = warnings_of({"warmGpus": 1, "instanceTypes": ["ecs.gn99.xlarge"]})
-    assert warning.endswith("the number of nodes is unknown without gpuNodePool.gpusPerNode.")
+    assert warning.endswith("Cost: unknown without gpuNodePool.gpusPerNode.")
 
 
 def test_settings_become_the_args_of_the_pool() -> None:

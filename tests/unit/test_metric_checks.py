@@ -48,7 +48,7 @@ UPSTREAM = {"labels": "upstream-exported"}
 def test_refuses_mig_with_acks_exporter() -> None:
     assert fault(settings(on("DCGM_FI_DEV_GPU_UTIL"), **MIG)) == (
         "gpuNodePool.cardMode is mig, and ACK's GPU monitoring does not cover MIG: run NVIDIA's dcgm-exporter, set "
-        "metricsAdapter.labels to upstream and services[0].autoscaler.metrics[0].name to "
+        "metricsAdapter.labels to upstream, and set services[0].autoscaler.metrics[0].name to "
         "DCGM_FI_PROF_GR_ENGINE_ACTIVE."
     )
 
@@ -65,7 +65,7 @@ def test_mig_with_the_upstream_exporter_allows_only_the_profiling_metric() -> No
 def test_refuses_a_metric_of_a_whole_card_if_pods_share_it(name: str) -> None:
     sentence = fault(settings(on(name), **CGPU))
     assert (
-        f"{name!r}, which measures a whole card, but with gpuNodePool.cardMode cgpu several pods share a card"
+        f"{name!r}, which measures a whole card, but with gpuNodePool.cardMode set to cgpu, several pods share a card"
         in sentence
     )
     assert SM_UTIL in sentence
@@ -82,7 +82,7 @@ def test_metrics_of_shared_cards_belong_to_the_node() -> None:
 def test_refuses_a_metric_of_acks_exporter_with_upstream_labels() -> None:
     sentence = fault(settings(on(SM_UTIL), adapter={"labels": "upstream"}))
     assert (
-        "which only ACK's exporter has, but metricsAdapter.labels is 'upstream': choose DCGM_FI_DEV_GPU_UTIL"
+        "which only ACK's exporter provides, but metricsAdapter.labels is 'upstream': choose DCGM_FI_DEV_GPU_UTIL"
         in sentence
     )
 
@@ -90,23 +90,24 @@ def test_refuses_a_metric_of_acks_exporter_with_upstream_labels() -> None:
 def test_the_guides_rules_expose_the_guides_metrics_in_its_aggregation_only() -> None:
     seed = {"rules": "seed"}
     assert fault(settings(on("vllm_num_requests_waiting"), adapter=seed)).endswith(
-        "but the rules 'seed' are the guide's own: set metricsAdapter.rules to hardened."
+        "which needs other rules than the guide's (metricsAdapter.rules is 'seed'): set metricsAdapter.rules to "
+        "hardened."
     )
     sentence = fault(settings(on(SM_UTIL, aggregation="max"), adapter=seed))
-    assert sentence.startswith("services[0].autoscaler.metrics[0].aggregation is 'max', but the rules 'seed'")
+    assert sentence.startswith("services[0].autoscaler.metrics[0].aggregation is 'max', which needs other rules")
     assert parse(settings(on(SM_UTIL, aggregation="avg"), adapter=seed)), "its own"
 
 
 def test_the_guides_rules_are_for_acks_labels() -> None:
     metric = on("DCGM_FI_DEV_GPU_UTIL")
-    with pytest.raises(SettingsError, match="the rules 'seed' are written for ACK's labels: set "):
+    with pytest.raises(SettingsError, match="set to seed, the rules read ACK's labels: set "):
         parse(settings(metric, adapter={"rules": "seed", "labels": "upstream"}))
 
 
 @pytest.mark.parametrize("adapter", [{"labels": "upstream"}, {"rules": "seed"}])
 def test_idle_pods_are_counted_only_if_the_exporter_reports_the_pod_of_a_gpu(adapter: dict[str, str]) -> None:
     config = settings(on("vllm_num_requests_waiting"), adapter={"idleAsZero": True, **adapter})
-    with pytest.raises(SettingsError, match=r"metricsAdapter\.idleAsZero needs metricsAdapter\.rules hardened"):
+    with pytest.raises(SettingsError, match=r"metricsAdapter\.idleAsZero needs metricsAdapter\.rules set to hardened"):
         parse(config)
     assert parse(settings(on(SM_UTIL), adapter={"idleAsZero": True}))
 
@@ -114,7 +115,7 @@ def test_idle_pods_are_counted_only_if_the_exporter_reports_the_pod_of_a_gpu(ada
 def test_an_hpa_has_a_metric_once_for_each_aggregation() -> None:
     assert parse(settings(on(SM_UTIL), on(SM_UTIL, 50, aggregation="max")))
     assert fault(settings(on(SM_UTIL), on(SM_UTIL, 50, aggregation="avg"))) == (
-        f"services[0].autoscaler.metrics[1].name is {SM_UTIL!r}, which the HPA already has: remove one of the two."
+        f"services[0].autoscaler.metrics[1].name is {SM_UTIL!r}, which the HPA already reads: remove one of the two."
     )
 
 
@@ -128,7 +129,7 @@ def test_each_aggregation_has_its_own_metric_name() -> None:
 @pytest.mark.case("B9")
 def test_a_profiling_ratio_has_a_target_in_percent() -> None:
     assert parse(settings(on(PROF, 60)))
-    assert "it is at most 100 %" in fault(settings(on(PROF, 101)))
+    assert "its maximum is 100 %" in fault(settings(on(PROF, 101)))
     [rule] = [rule for rule in parse(settings(on(PROF, 60))).rule_set.rules() if rule["name"]["as"] == PROF]
     assert rule["metricsQuery"] == "100 * avg((<<.Series>>{<<.LabelMatchers>>} >= 0) <= 1) by (<<.GroupBy>>)"
 
@@ -141,21 +142,21 @@ def test_a_target_of_memory_is_written_in_mib() -> None:
 
 @pytest.mark.parametrize("target", ["0Gi", "999999999999999Gi"])
 def test_refuses_a_memory_target_out_of_range(target: str) -> None:
-    with pytest.raises(SettingsError, match=r"target is .*: a number above 0 and up to 1000000000000 is expected"):
+    with pytest.raises(SettingsError, match=r"target is .*: must be a number above 0 and up to 1000000000000"):
         parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", target)))
 
 
 def test_the_target_is_limited_by_the_memory_of_a_shared_card() -> None:
     assert fault(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "5Gi"), **CGPU)).endswith(
-        "is 5120 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: a pod gets 4096 MiB."
+        "is 5120 MiB, which DCGM_CUSTOM_PROCESS_MEM_USED never reaches: a pod gets 4096 MiB. Lower the target."
     )
 
 
 def test_a_sum_over_a_pods_cards_may_exceed_a_card() -> None:
     two: dict[str, Any] = {"pool": {"instanceTypes": ["ecs.gn6v-c8g1.4xlarge"]}, "service": {"gpus": 2}}
     assert parse(settings(on(SM_UTIL, 150, aggregation="sum"), **two))
-    assert "it is at most 200 %" in fault(settings(on(SM_UTIL, 201, aggregation="sum"), **two))
-    assert "it is at most 100 %" in fault(settings(on(SM_UTIL, 150), **two))
+    assert "its maximum is 200 %" in fault(settings(on(SM_UTIL, 201, aggregation="sum"), **two))
+    assert "its maximum is 100 %" in fault(settings(on(SM_UTIL, 150), **two))
 
 
 @pytest.mark.parametrize(
@@ -211,8 +212,8 @@ def test_v2beta1_refuses_a_start_longer_than_the_default_window() -> None:
     old = {"cluster": {"id": "c1", "autoscalingApi": "v2beta1"}}
     config = settings(on(SM_UTIL), service={"startupTime": "301s"}) | old
     assert fault(config) == (
-        "services[0].startupTime is 301s, but with cluster.autoscalingApi v2beta1 the scale-down window is always "
-        "300s: pods would be removed before their replacements are Ready; set autoscalingApi to v2, or make "
+        "services[0].startupTime is 301s, but with cluster.autoscalingApi set to v2beta1, the scale-down window is "
+        "always 300s. Pods would be removed before their replacements are Ready: set autoscalingApi to v2, or make "
         "startup faster."
     )
     config["services"][0]["startupTime"] = "5m"
@@ -224,16 +225,16 @@ def test_v2beta1_has_no_behavior() -> None:
     assert parse(settings(on(SM_UTIL)) | old)
     config = settings(on(SM_UTIL), service={"autoscaler": {"scaleUp": {}}}) | old
     assert fault(config) == (
-        "services[0].autoscaler.scaleUp can't be set with cluster.autoscalingApi v2beta1, which does not have "
-        "behavior: remove it."
+        "services[0].autoscaler.scaleUp needs cluster.autoscalingApi v2 (v2beta1 does not have the field `behavior`): "
+        "remove scaleUp, or set autoscalingApi to v2."
     )
 
 
 @pytest.mark.parametrize(
     ("metric", "hint"),
     [
-        (on(SM_UTIL, 0.8), "0.8 %: if you meant a fraction of 1, write 80."),
-        (on("vllm_kv_cache_usage_perc", "0.75"), "0.75 %: if you meant a fraction of 1, write 75."),
+        (on(SM_UTIL, 0.8), "0.8 %: if you meant 80 %, write 80."),
+        (on("vllm_kv_cache_usage_perc", "0.75"), "0.75 %: if you meant 75 %, write 75."),
         (on("DCGM_CUSTOM_PROCESS_MEM_USED", 10), "10 MiB: if you meant GiB, write 10Gi."),
     ],
 )
@@ -276,7 +277,7 @@ def test_only_a_sum_over_a_pods_cards_exceeds_a_card() -> None:
     assert parse(settings(on("DCGM_FI_DEV_FB_USED", "32Gi"), **two))
     for aggregation in ("avg", "max"):
         sentence = fault(settings(on("DCGM_FI_DEV_FB_USED", "17Gi", aggregation=aggregation), **two))
-        assert sentence.endswith("never reaches: a GPU of the pool has 16384 MiB.")
+        assert sentence.endswith("never reaches: a GPU of the pool has 16384 MiB. Lower the target.")
         assert parse(settings(on("DCGM_FI_DEV_FB_USED", "16Gi", aggregation=aggregation), **two))
 
 
@@ -284,7 +285,7 @@ def test_without_isolation_a_pod_may_use_the_whole_card() -> None:
     share: dict[str, Any] = {"pool": {"cardMode": "share"}, "service": {"gpuMemoryGiB": 4}}
     assert parse(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "16Gi"), **share))
     assert fault(settings(on("DCGM_CUSTOM_PROCESS_MEM_USED", "17Gi"), **share)).endswith(
-        "never reaches: a card of the pool has 16384 MiB."
+        "never reaches: a card of the pool has 16384 MiB. Lower the target."
     )
 
 
@@ -312,7 +313,7 @@ def test_an_extra_rule_may_expose_other_metrics(
     assert fault(settings(use, adapter=adapter))
     assert parse(settings(use, adapter={**adapter, "extraRules": [own_rule(exposed, "namespace", "pod")]}))
     nodes = {**adapter, "extraRules": [own_rule(exposed, "node")]}
-    assert "exposes for node only, but an HPA reads pods" in fault(settings(use, adapter=nodes))
+    assert "exposes for node only, but an HPA reads metrics of pods" in fault(settings(use, adapter=nodes))
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,7 @@ def test_an_extra_rule_may_expose_other_metrics(
 )
 def test_warns_about_the_metric_of_another_engine(image: str, name: str, own: str) -> None:
     [warning] = warnings(parse(settings(on(name, 50), service={"image": image})))
-    assert warning.endswith(f", which has no such metric: consider {own}.")
+    assert warning.endswith(f", which does not have this metric: consider {own}.")
     assert not warnings(parse(settings(on(own.split(" ")[0], 50), service={"image": image})))
 
 

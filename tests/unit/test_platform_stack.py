@@ -118,7 +118,7 @@ def test_only_metrics_that_the_platform_exposes_can_be_used() -> None:
     heading, fault = refused(scaled_on(ENC_UTIL))
     assert heading == f"the services do not fit the platform {PLATFORM}:"
     assert fault.startswith(
-        f"services[0].autoscaler.metrics[0] asks for {ENC_UTIL}, which the platform {PLATFORM} does not expose"
+        f"services[0].autoscaler.metrics[0] reads {ENC_UTIL}, which the platform {PLATFORM} does not expose"
     )
     assert SM_UTIL in fault
     with_it = of_the_platform(metricsAdapter={"expose": [{"name": ENC_UTIL}]})
@@ -136,13 +136,14 @@ def test_another_aggregation_is_another_metric() -> None:
 @pytest.mark.parametrize(
     ("given", "platform", "expected"),
     [
-        (service(gpus=2), {}, "services[0].gpus is 2, but a node of the pool has 1"),
-        (service(autoscaler={"maxReplicas": 5}), {}, "services can ask for 5 GPUs"),
+        (service(gpus=2), {}, "services[0].gpus is 2, but a node of the pool has only 1"),
+        (service(autoscaler={"maxReplicas": 5}), {}, "services can request 5 GPUs"),
         (scaled_on("NO_METRIC"), {}, "services[0].autoscaler.metrics[0].name is 'NO_METRIC'"),
         (
             scaled_on("DCGM_FI_DEV_GPU_UTIL"),
             {"metricsAdapter": {"rules": "seed"}},
-            "services[0].autoscaler.metrics[0].name is 'DCGM_FI_DEV_GPU_UTIL', which the rules 'seed' expose for nodes",
+            "services[0].autoscaler.metrics[0].name is 'DCGM_FI_DEV_GPU_UTIL', but with metricsAdapter.rules set to "
+            "seed",
         ),
     ],
 )
@@ -155,7 +156,9 @@ def test_services_on_a_platform_pass_the_same_checks_as_in_a_single_stack(
 
 def test_refuses_a_stack_that_is_not_a_platform_before_creating_resources() -> None:
     recorder = Recorder(platform_outputs={"clusterId": CLUSTER, "metricResources": []}, preview=True)
-    with pytest.raises(pulumi.RunError, match=f"platform is '{PLATFORM}', but that stack does not export platform"):
+    with pytest.raises(
+        pulumi.RunError, match=f"`platform` is set to '{PLATFORM}', but that stack does not export platform"
+    ):
         run_program({"ackgpu:platform": PLATFORM, "ackgpu:services": [service()]}, recorder)
     assert not [
         resource for resource in recorder.registrations if resource.type.startswith(("alicloud:", "kubernetes:"))
@@ -166,7 +169,7 @@ def test_refuses_a_stack_that_is_not_a_platform_before_creating_resources() -> N
 def test_refuses_a_platform_with_v2beta1() -> None:
     old = platform_config(cluster={"id": CLUSTER, "autoscalingApi": "v2beta1"})
     outputs = run_program(old, Recorder(cluster_version="1.22.3-aliyun.1")).outputs
-    assert "has cluster.autoscalingApi v2beta1" in "\n".join(refused(outputs=outputs))
+    assert "has cluster.autoscalingApi set to v2beta1" in "\n".join(refused(outputs=outputs))
 
 
 def test_refuses_a_target_that_another_teams_hpa_scales() -> None:
@@ -215,7 +218,7 @@ def test_a_refresh_reports_a_missing_platform() -> None:
 @pytest.mark.parametrize("key", PLATFORM_KEYS)
 def test_refuses_settings_that_the_platform_sets(key: str) -> None:
     values = {"platform": PLATFORM, "services": [service()], key: {"id": "c1"} if key != "region" else "cn-hangzhou"}
-    with pytest.raises(SettingsError, match=f"^{key} is set by the stack that platform names"):
+    with pytest.raises(SettingsError, match=f"^{key} can't be set here: it comes from the stack that `platform` names"):
         parse(values)
 
 

@@ -115,7 +115,10 @@ def test_a_fixed_pool_has_a_size_and_no_scaling_config() -> None:
     ("pool", "sentence"),
     [
         ({"autoscaling": {"min": 0, "max": 0}}, "gpuNodePool.autoscaling.max is 0"),
-        ({"autoscaling": {"min": 1, "max": 3}, "size": 2}, "set exactly one of size (fixed) and autoscaling"),
+        (
+            {"autoscaling": {"min": 1, "max": 3}, "size": 2},
+            "set exactly one of size (a fixed number of nodes) or autoscaling",
+        ),
     ],
 )
 def test_refuses_limits_that_drain_a_pool_or_conflict_with_the_autoscaler(pool: dict[str, Any], sentence: str) -> None:

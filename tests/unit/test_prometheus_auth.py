@@ -97,26 +97,26 @@ def test_the_header_is_a_secret_even_if_the_address_is_not() -> None:
         (
             {"type": "basic"},
             [
-                "prometheus.auth.accessKeyId is missing, but type basic needs it: run "
+                "prometheus.auth.accessKeyId is missing, although prometheus.auth.type is basic: run "
                 "`pulumi config set --path prometheus.auth.accessKeyId`.",
-                "prometheus.auth.accessKeySecret is missing, but type basic needs it: run "
+                "prometheus.auth.accessKeySecret is missing, although prometheus.auth.type is basic: run "
                 "`pulumi config set --secret --path prometheus.auth.accessKeySecret`.",
             ],
         ),
         (
             {"type": "token"},
             [
-                "prometheus.auth.token is missing, but type token needs it: run `pulumi config set --secret "
-                "--path prometheus.auth.token`."
+                "prometheus.auth.token is missing, although prometheus.auth.type is token: run `pulumi config set "
+                "--secret --path prometheus.auth.token`."
             ],
         ),
         (
             {"token": SECRET},
-            ["prometheus.auth.token is set, but prometheus.auth.type is none: set type to token, or remove it."],
+            ["prometheus.auth.token is set, but prometheus.auth.type is none: set type to token, or remove token."],
         ),
         (
             {**BASIC, "token": SECRET},
-            ["prometheus.auth.token is set, but prometheus.auth.type is basic: set type to token, or remove it."],
+            ["prometheus.auth.token is set, but prometheus.auth.type is basic: set type to token, or remove token."],
         ),
     ],
 )
@@ -131,8 +131,8 @@ def test_refuses_a_secret_in_plain_text() -> None:
     with pytest.raises(pulumi.RunError) as failure:
         program(BASIC, encrypted=False)
     assert str(failure.value).splitlines()[1:] == [
-        "prometheus.auth.accessKeySecret is in plain text in the settings file: remove it, then run `pulumi config set "
-        "--secret --path prometheus.auth.accessKeySecret`."
+        "prometheus.auth.accessKeySecret is in plain text in the settings file: remove it from the file, then run "
+        "`pulumi config set --secret --path prometheus.auth.accessKeySecret`."
     ]
 
 
@@ -142,15 +142,15 @@ def test_refuses_a_secret_in_plain_text() -> None:
     [
         (
             {"auth": {**BASIC, "accessKeySecret": f"{SECRET}\n"}},
-            "prometheus.auth.accessKeySecret can't be used: visible",
+            "prometheus.auth.accessKeySecret can't be used: must be visible",
         ),
         (
             {"auth": {**BASIC, "accessKeySecret": {"id": SECRET}}},
-            "prometheus.auth.accessKeySecret can't be used: text is",
+            "prometheus.auth.accessKeySecret can't be used: must be text",
         ),
-        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret is empty: visible"),
-        ({"auth": SECRET}, "prometheus.auth can't be used: a map is expected, with the keys type, token,"),
-        (SECRET, "prometheus can't be used: a map is expected, with the keys managedBy,"),
+        ({"auth": {**BASIC, "accessKeySecret": ""}}, "prometheus.auth.accessKeySecret is empty: must be visible"),
+        ({"auth": SECRET}, "prometheus.auth can't be used: must be a map with the keys type, token,"),
+        (SECRET, "prometheus can't be used: must be a map with the keys managedBy,"),
         ({"auth": {**BASIC, "secret": SECRET}}, "prometheus.auth.secret is not a setting"),
     ],
 )

@@ -27,16 +27,16 @@ def test_the_defaults_fit_each_type_with_whole_cards() -> None:
 @pytest.mark.parametrize(
     ("service", "sentence"),
     [
-        ({"cpu": "17"}, "services[0].cpu is 17, but a node of the pool has 16 vCPUs: lower it."),
-        ({"cpu": "16001m"}, "services[0].cpu is 16001m, but a node of the pool has 16 vCPUs: lower it."),
-        ({"memory": "65Gi"}, "services[0].memory is 65Gi, but a node of the pool has 64 GiB: lower it."),
-        ({"memory": "65537Mi"}, "services[0].memory is 65537Mi, but a node of the pool has 64 GiB: lower it."),
-        ({"memory": "1Ti"}, "services[0].memory is 1Ti, but a node of the pool has 64 GiB: lower it."),
-        ({"memory": "69G"}, "services[0].memory is 69G, but a node of the pool has 64 GiB: lower it."),
+        ({"cpu": "17"}, "services[0].cpu is 17, but a node of the pool has only 16 vCPUs: lower cpu."),
+        ({"cpu": "16001m"}, "services[0].cpu is 16001m, but a node of the pool has only 16 vCPUs: lower cpu."),
+        ({"memory": "65Gi"}, "services[0].memory is 65Gi, but a node of the pool has only 64 GiB: lower memory."),
+        ({"memory": "65537Mi"}, "services[0].memory is 65537Mi, but a node of the pool has only 64 GiB: lower memory."),
+        ({"memory": "1Ti"}, "services[0].memory is 1Ti, but a node of the pool has only 64 GiB: lower memory."),
+        ({"memory": "69G"}, "services[0].memory is 69G, but a node of the pool has only 64 GiB: lower memory."),
         (
             {"cpu": "9", "autoscaler": {"maxReplicas": 5}},
-            "services[0].cpu is 9: a node of the pool (16 vCPUs) holds 1 such pods, and 4 nodes hold 4, fewer than "
-            "maxReplicas (5): lower cpu or maxReplicas, or raise the pool.",
+            "services[0].cpu is 9: a node of the pool (16 vCPUs) has room for 1 of these pods, so 4 nodes have "
+            "room for 4. maxReplicas is 5: lower cpu or maxReplicas, or make the pool larger.",
         ),
     ],
 )
@@ -51,14 +51,14 @@ def test_accepts_pods_that_fill_a_node_exactly(amount: dict[str, str]) -> None:
 
 def test_warns_about_gpus_that_stay_unused_for_lack_of_cpus() -> None:
     assert warnings(parse(settings(TWO_GPUS, {"cpu": 9}))) == [
-        "services[0].cpu is 9: the GPUs of a node are enough for 2 pods, which request 18 vCPUs, and a node has 16. "
-        "GPUs stay unused: lower cpu."
+        "services[0].cpu is 9: a node's GPUs have room for 2 of these pods, which need 18 vCPUs. A node has only 16, "
+        "so some GPUs stay unused: lower cpu."
     ]
     shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
     # 8 pods on a T4 of 16 GiB, with 4 vCPUs and 15 GiB.
     cpu, memory = warnings(parse(settings(shared, {"gpuMemoryGiB": 2})))
-    assert "services[0].cpu is 1: the GPUs of a node are enough for 8 pods," in cpu
-    assert "8 pods, which request 16 GiB, and a node has 15." in memory
+    assert "services[0].cpu is 1: a node's GPUs have room for 8 of these pods," in cpu
+    assert "8 of these pods, which need 16 GiB. A node has only 15," in memory
     assert not warnings(parse(settings(shared, {"gpuMemoryGiB": 2, "cpu": "250m", "memory": "1Gi"})))
 
 
@@ -68,9 +68,9 @@ def test_a_pod_with_all_gpus_of_a_node_may_have_all_of_its_cpus() -> None:
 
 def test_refuses_by_the_largest_type_and_warns_by_the_smallest() -> None:
     mixed = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6v-c8g1.2xlarge"]}
-    assert fault(settings(mixed, {"cpu": 9})).endswith("a node of the pool has 8 vCPUs: lower it.")
+    assert fault(settings(mixed, {"cpu": 9})).endswith("a node of the pool has only 8 vCPUs: lower cpu.")
     [warning] = warnings(parse(settings(mixed, {"cpu": 5})))
-    assert "which request 5 vCPUs, and a node has 4." in warning
+    assert "1 of these pods, which need 5 vCPUs. A node has only 4," in warning
 
 
 @pytest.mark.parametrize("unknown", ["ecs.gn99.xlarge", "ecs.gn8ia.8xlarge"])
@@ -96,10 +96,12 @@ def test_an_encrypted_value_is_not_written_into_the_environment() -> None:
         parse(config, encrypted=["services[0].env.TOKEN", "services[0].args[0]"])
     args, env = raised.value.faults
     assert env == (
-        "services[0].env.TOKEN is encrypted, but env is plain text in the cluster: put the value into a Kubernetes "
-        "Secret and name that Secret in services[0].envFrom."
+        "services[0].env.TOKEN is encrypted, but the cluster stores env as plain text: put the value into a "
+        "Kubernetes Secret and name that Secret in services[0].envFrom."
     )
-    assert args.startswith("services[0].args[0] is encrypted, but args is plain text in the cluster: ")
+    assert args.startswith(
+        "services[0].args[0] is encrypted, but the cluster stores args as plain text in the cluster: "
+    )
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,11 @@ def test_refuses_encrypted_values_that_are_not_secrets() -> None:
     with pytest.raises(SettingsError) as raised:
         parse(GOOD, encrypted=encrypted)
     assert [sentence.partition(":")[0] for sentence in raised.value.faults] == [
-        "cluster contains encrypted values, but no setting in it is a secret",
-        "region is encrypted, but it is not a secret",
-        "services contains encrypted values, but no setting in it is a secret",
+        "cluster has encrypted values, but no secret settings",
+        "region is encrypted, but this setting is not a secret",
+        "services has encrypted values, but no secret settings",
     ]
-    assert raised.value.faults[-1].endswith("put secrets into a Kubernetes Secret that services[].envFrom names.")
+    assert raised.value.faults[-1].endswith("Put secrets into a Kubernetes Secret that services[].envFrom names.")
     assert parse(GOOD, encrypted=encrypted[:2])
 
 
@@ -136,7 +136,7 @@ def test_the_guides_ratio_is_not_a_percentage() -> None:
     config = changed("services.0.autoscaler.metrics.0.name", "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO")
     assert parse(config), "in percent with the default rules"
     [fault] = faults({**config, "metricsAdapter": {"rules": "seed"}})
-    assert fault.endswith("with the rules 'seed' it is at most 1.")
+    assert fault.endswith("with metricsAdapter.rules set to seed, its maximum is 1. Lower the target.")
 
 
 def test_names_are_unique_in_a_namespace() -> None:
@@ -176,7 +176,7 @@ def test_a_pod_with_two_gpus_has_the_memory_of_both() -> None:
 
 def test_a_slice_among_whole_gpus_is_a_single_error() -> None:
     [fault] = faults(changed("gpuNodePool.instanceTypes", ["ecs.vgn6i-m4.xlarge", "ecs.gn6v-c8g1.2xlarge"]))
-    assert "ecs.vgn6i-m4.xlarge with a slice of a GPU" in fault
+    assert "ecs.vgn6i-m4.xlarge, which has only part of a GPU" in fault
 
 
 def test_warns_about_an_instance_type_that_the_table_does_not_list() -> None:
@@ -213,7 +213,7 @@ def test_the_largest_numbers_are_the_limits_of_the_api_types() -> None:
     config = {**GOOD, "gpuNodePool": pool, "services": [{**GOOD["services"][0], "autoscaler": limits}]}
     assert parse(config).services[0].autoscaler.max_replicas == 2147483647
     limits["maxReplicas"] += 1
-    assert "a whole number from 1 to 2147483647 is expected." in faults(config)[0]
+    assert "must be a whole number from 1 to 2147483647." in faults(config)[0]
 
 
 def test_reports_a_missing_credential_although_others_are_encrypted() -> None:
@@ -221,4 +221,4 @@ def test_reports_a_missing_credential_although_others_are_encrypted() -> None:
     with pytest.raises(SettingsError) as raised:
         parse(config, encrypted=["prometheus"])
     [sentence] = raised.value.faults
-    assert sentence.startswith("prometheus.auth.accessKeyId is missing, but type basic needs it")
+    assert sentence.startswith("prometheus.auth.accessKeyId is missing, although prometheus.auth.type is basic")

@@ -34,14 +34,14 @@ def test_refuses_encrypted_values_in_services_without_showing_them(monkeypatch: 
     monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["ackgpu:services"]')
     for config in (with_image(SECRET, port=0), with_image(SECRET, gpus=2), with_image(SECRET)):
         [sentence] = said(config, monkeypatch)
-        assert sentence.startswith("services contains encrypted values, but no setting in it is a secret: ")
+        assert sentence.startswith("services has encrypted values, but no secret settings: ")
     monkeypatch.delenv("PULUMI_CONFIG_SECRET_KEYS")
     assert said(with_image(SECRET), monkeypatch) == []
 
 
 def test_a_warning_is_logged_and_the_program_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     [warning] = said(with_image(f"{SECRET}/vllm"), monkeypatch)
-    assert warning.startswith("services[0].autoscaler.metrics[0].name is 'DCGM_CUSTOM_PROCESS_SM_UTIL', and the image")
+    assert warning.startswith("services[0].autoscaler.metrics[0].name is 'DCGM_CUSTOM_PROCESS_SM_UTIL', but the image")
 
 
 def test_ignores_keys_of_other_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,5 +60,5 @@ def test_an_error_shows_no_value_of_a_setting_that_contains_encrypted_values(mon
     config = {**stack_config("rehearsal"), "ackgpu:metricsAdapter": {"rules": "v-of-a-secret"}}
     monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", '["ackgpu:metricsAdapter"]')
     assert said(config, monkeypatch) == [
-        "metricsAdapter.rules can't be used: allowed are hardened, seed, seed-complete."
+        "metricsAdapter.rules can't be used: must be one of hardened, seed, seed-complete."
     ]

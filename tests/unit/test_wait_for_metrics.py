@@ -38,7 +38,7 @@ def test_up_fails_with_the_broken_link_and_what_to_do() -> None:
     with running({**healthy(), HPA: hpa(None, 1)}) as cluster, pytest.raises(pulumi.RunError) as failure:
         up(cluster)
     assert "HPA default/gpu-hpa: <unknown>/20" in str(failure.value)
-    assert str(failure.value).endswith("set waitForMetrics to 0s.")
+    assert str(failure.value).endswith("or set waitForMetrics to 0s to skip this check.")
 
 
 @pytest.mark.parametrize(("wait", "preview"), [("0s", False), ("5m", True)])
