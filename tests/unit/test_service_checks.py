@@ -99,9 +99,7 @@ def test_an_encrypted_value_is_not_written_into_the_environment() -> None:
         "services[0].env.TOKEN is encrypted, but the cluster stores env as plain text: put the value into a "
         "Kubernetes Secret and name that Secret in services[0].envFrom."
     )
-    assert args.startswith(
-        "services[0].args[0] is encrypted, but the cluster stores args as plain text in the cluster: "
-    )
+    assert args.startswith("services[0].args[0] is encrypted, but the cluster stores args as plain text: ")
 
 
 @pytest.mark.parametrize(
