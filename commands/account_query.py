@@ -65,7 +65,9 @@ def _query(program: Callable[[], Answers]) -> dict[str, Any]:
 
 
 def current_kubeconfig(cluster_id: str, platform: Mapping[str, Any]) -> str:
-    """Get a kubeconfig, a secret, from the account; `platform` is an output of the cluster's stack.
+    """Request the cluster's kubeconfig from the account. The result is a secret.
+
+    `platform` is an output of the cluster's stack.
 
     Raises:
         PulumiError: the cluster or its kubeconfig does not exist, or the engine could not run.

@@ -41,7 +41,9 @@ def check_exporter(file: TextIO, labels: LabelPreset) -> int:
     try:
         judgement = judge(file.read(), labels)
     except UnicodeDecodeError:
-        raise CommandError("FILE is not UTF-8 text. Save the exporter's /metrics page.", exit_code=2) from None
+        raise CommandError(
+            "FILE is not UTF-8 text. Pass a saved copy of the exporter's /metrics page.", exit_code=2
+        ) from None
     except DumpError as error:
         raise CommandError(f"FILE can't be used. {error}", exit_code=2) from None
     print(judgement.text)

@@ -109,7 +109,7 @@ def _stacks(context: click.Context, parameter: click.Parameter, incomplete: str)
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str) -> str:
     # With an empty name, such as from an unset shell variable, Pulumi would use the selected stack.
     if not value.rpartition("/")[2]:
-        raise click.BadParameter(f"{value!r} is not a stack name")
+        raise click.BadParameter(f"{value!r} is not a stack name: use a name such as dev")
     return value
 
 

@@ -23,7 +23,7 @@ def require_destroyable(name: str) -> None:
     """Refuse to destroy a stack that other stacks use or a protected cluster.
 
     Raises:
-        CommandError: with the reason.
+        CommandError: other stacks use the stack's platform, or its cluster is protected.
     """
     # `select_stack` would change the user's selected stack.
     workspace = automation.LocalWorkspace(work_dir=str(CHECKOUT))
@@ -66,7 +66,7 @@ def require_no_users(stack: str, outputs: Mapping[str, Any]) -> None:
         reason = f"the cluster {error}" if isinstance(error, UnreachableError) else str(error).rstrip(".")
         raise CommandError(
             f"Nothing was destroyed: could not check whether other stacks use this platform: {reason}. "
-            "If you are sure that none does, run `pulumi destroy`, which does not check."
+            "If no other stack uses it, run `pulumi destroy`, which does not check this."
         ) from None
     if users:
         raise CommandError(

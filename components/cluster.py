@@ -42,7 +42,7 @@ class AckClusterArgs:
             ValueError: both or neither is set.
         """
         if (self.cluster_id is None) == (self.create is None):
-            raise ValueError("set either cluster_id, to adopt a cluster, or create, to create a new cluster")
+            raise ValueError("set exactly one of cluster_id (an existing cluster) and create (a new cluster)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +110,13 @@ class AckCluster(pulumi.ComponentResource):
         )
 
     async def _ask_for_kubeconfig(self, cluster_id: str, minutes: int | None) -> str | Exception:
-        """Return errors as values, so that the check of the cluster can report its clearer error first."""
+        """Return the kubeconfig, or the error as a value: the check of the cluster may report a clearer error."""
         arguments = {"clusterId": cluster_id, "temporaryDurationMinutes": minutes}
         try:
-            answer = await pulumi.runtime.invoke_async(_GET_CREDENTIAL, arguments, pulumi.InvokeOptions(parent=self))
+            response = await pulumi.runtime.invoke_async(_GET_CREDENTIAL, arguments, pulumi.InvokeOptions(parent=self))
         except Exception as error:
             return error
-        kubeconfig: str = answer["kubeConfig"]
+        kubeconfig: str = response["kubeConfig"]
         return kubeconfig
 
     def _created(self, name: str, args: AckClusterArgs, creation: NewCluster) -> _Cluster:
@@ -184,17 +184,18 @@ def _usable(
     cluster = next((answer for answer in clusters if answer.cluster_id == cluster_id), None)
     if cluster is None:
         raise pulumi.RunError(
-            f"cluster.id is {cluster_id!r}, and the account has no such cluster in {region}: "
+            f"cluster.id is {cluster_id!r}, but the account has no such cluster in {region}: "
             "check cluster.id and region, and use credentials of the account that owns the cluster."
         )
     if cluster.region_id and cluster.region_id != region:
         raise pulumi.RunError(
-            f"cluster {cluster_id} is in {cluster.region_id}, and region is {region}: set region to "
+            f"cluster {cluster_id} is in {cluster.region_id}, but region is set to {region}: set region to "
             f"{cluster.region_id}."
         )
     if cluster.state != "running":
         raise pulumi.RunError(
-            f"cluster {cluster_id} is {cluster.state}, but it must be running: wait, or repair the cluster."
+            f"cluster {cluster_id} is {cluster.state}, but must be running: wait until it runs, or repair it in the "
+            "ACK console."
         )
     _serving(cluster_id, cluster.current_version, autoscaling_api)
     return cluster
@@ -222,6 +223,6 @@ def _granted(kubeconfig: str | Exception) -> str:
         raise kubeconfig
     if not kubeconfig:
         raise pulumi.RunError(
-            "the account has no kubeconfig for the cluster: grant it access to the cluster in the ACK console."
+            "the account has no kubeconfig for the cluster: grant the account access to the cluster in the ACK console."
         )
     return kubeconfig

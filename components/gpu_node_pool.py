@@ -49,7 +49,7 @@ class PoolSpec:
     taints: Sequence[NodeTaint] = ()
     # version of the NVIDIA driver, such as 550.144.03; None: ACK's default for the instance type
     driver_version: str | None = None
-    # SSH key pair; None: nobody can log in
+    # SSH key pair; None: no SSH login
     key_name: str | None = None
     # spot instances instead of pay-as-you-go
     spot: bool = False
@@ -67,9 +67,9 @@ class PoolSpec:
             ValueError: both or neither of `size` and `limits` are set, or `min` is above `max`.
         """
         if (self.size is None) == (self.limits is None):
-            raise ValueError("set either size or limits of a node pool")
+            raise ValueError("set exactly one of size and limits for a node pool")
         if self.limits and self.limits.min > self.limits.max:
-            raise ValueError(f"limits of a node pool: min ({self.limits.min}) is above max ({self.limits.max})")
+            raise ValueError(f"limits of a node pool: min ({self.limits.min}) must be at most max ({self.limits.max})")
 
 
 @dataclass(frozen=True, kw_only=True)

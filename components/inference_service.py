@@ -50,7 +50,7 @@ class InferenceServiceArgs:
     tolerations: pulumi.Input[Sequence[Mapping[str, str]]] = ()
     # a change replaces the load balancer and its address
     load_balancer: Literal["internet", "intranet"] = "internet"
-    # answers GET with 200 when a pod can serve; None: probes only connect to the port
+    # path that responds to GET with 200 when a pod can serve; None: probes only connect to the port
     health_path: str | None = None
     # how long a pod usually takes to become Ready
     startup_seconds: int = 0
@@ -130,7 +130,7 @@ class InferenceService(pulumi.ComponentResource):
                 ),
             ),
         )
-        self.address = self.service.status.apply(lambda status: _address(status, args.port))
+        self.address = self.service.status.apply(lambda status: _address(status, args))
         self.register_outputs({"address": self.address})
 
 
@@ -233,11 +233,12 @@ def _container_security(args: InferenceServiceArgs) -> v1.SecurityContextArgs | 
     )
 
 
-def _address(status: v1.outputs.ServiceStatus | None, port: int) -> str:
+def _address(status: v1.outputs.ServiceStatus | None, args: InferenceServiceArgs) -> str:
     ingress = (status and status.load_balancer and status.load_balancer.ingress) or []
     host = next((entry.ip or entry.hostname for entry in ingress), None)
     if not host:
         raise pulumi.RunError(
-            "the Service has no load balancer address: check its events with kubectl describe service."
+            f"Service {args.namespace}/{args.kubernetes_service} has no load balancer address: `kubectl describe "
+            f"service {args.kubernetes_service} -n {args.namespace}` shows why."
         )
-    return str(host) if port == 80 else f"{host}:{port}"
+    return str(host) if args.port == 80 else f"{host}:{args.port}"

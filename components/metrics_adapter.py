@@ -65,7 +65,7 @@ class MetricsAdapter(pulumi.ComponentResource):
         # The provider looks for the chart only at `up`, after it has created other resources.
         if "://" not in spec.chart and not Path(spec.chart).exists():
             raise pulumi.RunError(
-                f"the chart of the metrics adapter is {spec.chart!r}, which does not exist: use a URL, or a path "
+                f"metricsAdapter.chart is {spec.chart!r}, which does not exist: use a URL, or a path "
                 "relative to the project's folder."
             )
         super().__init__("ackgpu:index:MetricsAdapter", name, None, opts)
@@ -115,14 +115,14 @@ class MetricsAdapter(pulumi.ComponentResource):
 def _report_failure(failure: pulumi.ErrorHookArgs) -> bool:
     if failure.failed_operation != "delete":
         pulumi.log.error(
-            "the adapter's release failed, and HPAs cannot scale until it is healthy. Fix the error or restore the "
-            "previous metricsAdapter settings, then run `pulumi up` again. No manual cleanup is needed."
+            "the adapter's release failed, and HPAs can't scale until the release is healthy. Fix the error or restore "
+            "the previous metricsAdapter settings, then run `pulumi up` again. No manual cleanup is needed."
         )
     return False
 
 
 def _as_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Mark all values as secrets: the engine decrypts settings, so any of them may have been encrypted."""
+    """Mark all values as secrets: Pulumi decrypts settings, so any of them may have been encrypted."""
     return {
         key: _as_secrets(value) if isinstance(value, Mapping) else pulumi.Output.secret(value)
         for key, value in values.items()

@@ -24,7 +24,7 @@ class PlatformArgs:
     pool: PoolSpec
     # GPUs of the pool that placeholder pods keep ready
     warm_gpus: int = 0
-    # owner of the cluster's Prometheus, as ArmsPrometheusArgs has it
+    # owner of the cluster's Prometheus, as in ArmsPrometheusArgs
     prometheus: Literal["instance", "addon", "existing"] = "instance"
     release: ReleaseSpec
     # shared with the preflight of `cluster`

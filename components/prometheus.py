@@ -93,7 +93,7 @@ def _address(cluster_id: str, instances: Sequence[alicloud.arms.outputs.GetProme
         )
     if not instance.http_api_intra_url:
         raise pulumi.RunError(
-            f"the Prometheus instance of cluster {cluster_id} has no intranet HTTP API address yet: wait until it is "
-            "ready in the ARMS console, then run pulumi up again."
+            f"the Prometheus instance of cluster {cluster_id} has no intranet HTTP API address yet: wait until the "
+            "instance is ready in the ARMS console, then run `pulumi up` again."
         )
     return instance.http_api_intra_url

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pulumi
 
-from autoscaling.ack.versions import REPLACE_ADAPTER
+from autoscaling.ack.versions import ADAPTER_NAME, ADAPTER_NAMESPACE, REPLACE_ADAPTER
 from autoscaling.metrics.adapter_rules import Rule
 from live.adapter_release import INSTALLATION_SECONDS, drop_pending_update, stack_of_release, uninstall
 from live.cluster_client import UnreachableError
@@ -45,19 +45,24 @@ def rules_for_this_run(
         except UnreachableError:
             return list(rules)
         if live.error:
-            pulumi.log.warn(f"Could not read the adapter's live release: {live.error}.")
+            pulumi.log.warn(
+                f"Could not read the adapter's live release: {live.error}. HPAs that read a removed rule may pause. "
+                f"Check the release with `helm history {ADAPTER_NAME} -n {ADAPTER_NAMESPACE}`."
+            )
             return list(rules)
         for path in live.forbidden:
             pulumi.log.warn(
-                f"Could not check which rules of the adapter are still in use: the credential may not list {path}."
+                f"Could not check which rules of the adapter are still in use: the credential may not list {path}. "
+                "Grant the credential this permission."
             )
         for warning in changes(live.release, chart_version, stack):
             pulumi.log.warn(warning)
         kept = rules_to_keep(live.rules, live.hpas, rules)
         for rule in kept:
             pulumi.log.info(
-                f"The adapter keeps its rule for {rule.metric}, which the settings no longer have: an HPA still reads "
-                f"it ({', '.join(rule.readers)}). `pulumi up` removes the rule once no HPA reads it."
+                f"The adapter keeps its rule for {rule.metric}, although the rule is no longer in the settings, "
+                f"because these HPAs still read the metric: {', '.join(rule.readers)}. `pulumi up` removes the rule "
+                "once no HPA reads the metric."
             )
         return insert_kept(rules, live.rules, kept)
 
@@ -71,14 +76,15 @@ def changes(release: HelmRelease | None, chart_version: str | None, stack: str) 
     if release.status.startswith(("pending-", "uninstalling")):
         yield (
             f"The adapter's release has been {release.status} since {release.changed:%Y-%m-%d %H:%M} UTC: a run was "
-            "killed, or is still running elsewhere. The next `up` that changes the release waits until it is "
-            f"{INSTALLATION_SECONDS} s old, and cleans up after it. If nothing else changes, run `{REPLACE_ADAPTER}`."
+            "killed, or is still running elsewhere. The next `pulumi up` that changes the release waits until "
+            f"that run is {INSTALLATION_SECONDS} s old, and then cleans up after it. To clean up without another "
+            f"change, run `{REPLACE_ADAPTER}`."
         )
     if chart_version and release.version != chart_version:
         yield (
-            f"The adapter's chart changes from {release.version} to {chart_version}. `up` uninstalls the release "
-            "and installs it again, as the vendor requires. GPU metrics are unavailable meanwhile: HPAs that use them "
-            "pause, and replicas stay as they are."
+            f"The adapter's chart changes from {release.version} to {chart_version}. `pulumi up` uninstalls "
+            "the release and installs it again, as the vendor requires. Meanwhile, GPU metrics are unavailable: HPAs "
+            "that use these metrics pause, and replicas stay as they are."
         )
 
 
@@ -91,7 +97,7 @@ def clear_leftover(kubeconfig: pulumi.Output[str], *, stack: str) -> BeforeChang
 
     async def clear(change: pulumi.ResourceHookArgs) -> None:
         content = await kubeconfig.future()
-        assert content is not None, "known before the cluster is changed"
+        assert content is not None, "the kubeconfig must be known before the cluster is changed"
         remove = drop_pending_update if change.old_inputs else uninstall
         try:
             if await asyncio.to_thread(remove, content, stack):

@@ -20,10 +20,10 @@ _SECRETS = f"/api/v1/namespaces/{ADAPTER_NAMESPACE}/secrets"
 
 
 def uninstall(kubeconfig: str, stack: str) -> bool:
-    """Delete this stack's release, its objects first. Return whether it existed.
+    """Delete this stack's release, its objects first. Return whether the release existed.
 
     Raises:
-        UnreachableError: the cluster does not answer.
+        UnreachableError: the cluster does not respond.
         HelmReleaseError: Helm's record can't be read.
     """
     with connected(kubeconfig) as client:
@@ -41,10 +41,10 @@ def uninstall(kubeconfig: str, stack: str) -> bool:
 
 
 def drop_pending_update(kubeconfig: str, stack: str) -> bool:
-    """Delete the record of an unfinished update. Return whether it existed.
+    """Delete the record of an unfinished update. Return whether the record existed.
 
     Raises:
-        UnreachableError: the cluster does not answer.
+        UnreachableError: the cluster does not respond.
         HelmReleaseError: Helm's record can't be read.
     """
     with connected(kubeconfig) as client:

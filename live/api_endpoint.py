@@ -35,8 +35,8 @@ class ApiEndpoints:
             return kubeconfig
         if not server:
             raise pulumi.RunError(
-                f"cluster.apiEndpoint is {endpoint}, but the cluster's API server has no {endpoint} address. Set it to "
-                f"{_OTHER[endpoint]}, or add the address in the ACK console."
+                f"cluster.apiEndpoint is {endpoint}, but the cluster's API server has no {endpoint} address. Set "
+                f"cluster.apiEndpoint to {_OTHER[endpoint]}, or add the address in the ACK console."
             )
         content = _content(kubeconfig)
         if content is None or all(entry["cluster"]["server"] == server for entry in content["clusters"]):

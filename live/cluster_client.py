@@ -10,22 +10,22 @@ import urllib3
 
 from live.kubeconfig import Access, UnreachableError, UnsupportedError, access_of
 
-__all__ = ["Answer", "ClusterClient", "Object", "UnreachableError", "UnsupportedError", "connected", "object_in"]
+__all__ = ["ClusterClient", "Object", "Response", "UnreachableError", "UnsupportedError", "connected", "object_in"]
 
-Answer = urllib3.BaseHTTPResponse
+Response = urllib3.BaseHTTPResponse
 
 Object = Mapping[str, Any]
 """A Kubernetes object as the API server returns it."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "Content-Type": "application/json"}
 
-_NOT_AN_OBJECT = "returns an answer that is not a list of Kubernetes objects"
+_NOT_AN_OBJECT = "sends a response that is not a list of Kubernetes objects: check the server in the kubeconfig"
 
 
 class ClusterClient:
     """A thread-safe client for a cluster.
 
-    Each method raises `UnreachableError` if the cluster does not answer or refuses the credential.
+    Each method raises `UnreachableError` if the cluster does not respond or refuses the credential.
     """
 
     def __init__(self, access: Access) -> None:
@@ -47,8 +47,8 @@ class ClusterClient:
 
     def list_objects(self, path: str) -> list[Object]:
         """List the objects under a path. The list is empty if the kind is not served, or is forbidden."""
-        answer = self.read(path)
-        items: list[Object] = (answer or {}).get("items") or []
+        found = self.read(path)
+        items: list[Object] = (found or {}).get("items") or []
         return items
 
     def read(self, path: str) -> Object | None:
@@ -63,30 +63,30 @@ class ClusterClient:
         """Return an object as the API server would store it, with its defaults. Nothing is stored."""
         return self._object("POST", f"{path}?dryRun=All", wanted)
 
-    def request(self, method: str, path: str, content: Object | None = None) -> Answer:
-        """Send a request and return the answer, whatever its status but 401."""
-        answer = self._send(method, path, content)
-        if answer.status == 401 and self._access.renew:
+    def request(self, method: str, path: str, content: Object | None = None) -> Response:
+        """Send a request and return the response, whatever its status; a 401 raises `UnreachableError`."""
+        response = self._send(method, path, content)
+        if response.status == 401 and self._access.renew:
             self._headers = self._access.renew()
-            answer = self._send(method, path, content)
-        if answer.status == 401:
+            response = self._send(method, path, content)
+        if response.status == 401:
             raise UnreachableError("refuses the credential (401): get a new kubeconfig")
-        return answer
+        return response
 
     def _object(self, method: str, path: str, content: Object | None = None) -> Object | None:
-        answer = self.request(method, path, content)
-        if answer.status == 403:
+        response = self.request(method, path, content)
+        if response.status == 403:
             self._forbidden.add(path)
-        if answer.status in (403, 404):
+        if response.status in (403, 404):
             return None
-        if answer.status >= 300:
-            raise UnreachableError(f"answers {answer.status}")
+        if response.status >= 300:
+            raise UnreachableError(f"responds with status {response.status}")
         try:
-            return object_in(answer)
+            return object_in(response)
         except ValueError:
             raise UnreachableError(_NOT_AN_OBJECT) from None
 
-    def _send(self, method: str, path: str, content: Object | None) -> Answer:
+    def _send(self, method: str, path: str, content: Object | None) -> Response:
         body = None if content is None else json.dumps(content)
         headers = {**_HEADERS, **self._headers}
         try:
@@ -109,13 +109,13 @@ def connected(kubeconfig: str, server: str | None = None) -> ClusterClient:
     return ClusterClient(access_of(kubeconfig, server))
 
 
-def object_in(answer: Answer) -> Object:
-    """Return the JSON object in an answer's body.
+def object_in(response: Response) -> Object:
+    """Return the JSON object in the body of a response.
 
     Raises:
         ValueError: the body is not a JSON object.
     """
-    content = answer.json()
+    content = response.json()
     if not isinstance(content, dict):
         raise ValueError("not a JSON object")
     return content

@@ -24,14 +24,14 @@ class ExistingNetwork:
     """For pods."""
 
     def check(self, services: IPv4Network, invoke: pulumi.InvokeOutputOptions) -> pulumi.Output[bool]:
-        """Resolve once all vSwitches are known to be in the same VPC, which the Services' addresses do not overlap.
+        """Check that all vSwitches are in the same VPC, and that the Services' addresses do not overlap with it.
 
         Args:
-            services: addresses of the cluster's Services.
+            services: CIDR block of the cluster's Services.
             invoke: options with the parent, which has the alicloud provider.
 
         Raises:
-            pulumi.RunError: a vSwitch does not fit. Raised at preview too.
+            pulumi.RunError: a vSwitch or the CIDR block is not suitable. Raised at preview too.
         """
         region = pulumi.Output.from_input(self.region)
         found = alicloud.vpc.get_switches_output(ids=[*self.vswitch_ids, *self.pod_vswitch_ids], opts=invoke)
@@ -67,8 +67,8 @@ class ExistingNetwork:
             for zone, vswitch_id in zones[key].items():
                 if zone not in zones[other_key]:
                     raise pulumi.RunError(
-                        f"cluster.create.{key} has {vswitch_id} in zone {zone}, but {other_key} has no vSwitch in it. "
-                        f"With Terway, both need the same zones. Add a vSwitch in {zone}, or remove {vswitch_id}."
+                        f"cluster.create.{key} has {vswitch_id} in zone {zone}, but {other_key} has no vSwitch there. "
+                        f"With Terway, both lists need the same zones. Add a vSwitch in {zone}, or remove {vswitch_id}."
                     )
         return first.vpc_id
 
@@ -79,7 +79,7 @@ def _require_apart(services: IPv4Network, vpcs: Sequence[_Vpc], vswitches: Seque
     for owner, block in taken:
         if services.overlaps(IPv4Network(block)):
             raise pulumi.RunError(
-                f"cluster.create.serviceCidr is {services}, which overlaps with {block} of {owner}. Choose addresses "
+                f"cluster.create.serviceCidr is {services}, which overlaps with {block} of {owner}. Choose a block "
                 "that nothing in the VPC uses."
             )
     return True

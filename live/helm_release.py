@@ -17,7 +17,7 @@ from typing import Any
 
 
 class HelmReleaseError(Exception):
-    """A Secret is not a record of a release. The message quotes none of its content."""
+    """A Secret is not a record of a release. The message does not quote its content."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class HelmRelease:
     version: str
     """Chart version."""
     status: str
-    """Such as `deployed`, `failed`, `pending-upgrade` or `superseded`."""
+    """A status of Helm, such as `deployed`, `failed`, `pending-upgrade` or `superseded`."""
     revision: int
-    """1 is the installation."""
+    """Number of the revision; 1 is the installation."""
     values: Mapping[str, Any] = field(repr=False)
     """User-supplied values, without the chart's defaults. They may hold secrets, such as the Prometheus address."""
     changed: datetime
     """When Helm started this revision."""
     manifest: str = field(repr=False)
-    """The release's objects as YAML documents, in order of creation."""
+    """The release's objects as YAML documents, in installation order."""
 
 
 def secret_selector(name: str) -> str:
@@ -74,6 +74,6 @@ def latest(secrets: Iterable[Mapping[str, Any]]) -> HelmRelease | None:
     """Return the newest revision among a release's Secrets in any status; None without Secrets.
 
     Raises:
-        HelmReleaseError: as `decode`.
+        HelmReleaseError: see `decode`.
     """
     return max((decode(secret) for secret in secrets), key=lambda release: release.revision, default=None)

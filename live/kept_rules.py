@@ -1,4 +1,4 @@
-"""Rules that a live adapter keeps through an update, because it is updated before the HPAs that read them."""
+"""Rules that a live adapter keeps through an update, because it is updated before the HPAs that read these rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from autoscaling.metrics.adapter_rules import Rule
 from autoscaling.metrics.exposed_name import exposed_name
 
 _SOURCES = ("pods", "object", "external")
-"""Kinds of metric that the adapter serves; the vendor's serves each rule as an external metric too."""
+"""Kinds of metric that the adapter serves; the vendor's adapter serves each rule as an external metric too."""
 
 
 @dataclass(frozen=True)
 class KeptRule:
-    """A rule that an HPA still reads, but the new settings do not have."""
+    """A rule that an HPA still needs, although the new settings do not contain the rule."""
 
     rule: Rule
     metric: str

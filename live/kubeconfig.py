@@ -46,13 +46,13 @@ class UnsupportedError(UnreachableError):
 
 @dataclass(frozen=True)
 class Access:
-    """Parameters of a connection."""
+    """What a client needs to connect to an API server."""
 
     server: str
-    """Such as `https://192.0.2.1:6443`."""
+    """Address of the API server, such as `https://192.0.2.1:6443`."""
     pool: urllib3.PoolManager = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
-    """With the credential, a secret."""
+    """The headers with the credential; a secret."""
     renew: Callable[[], Mapping[str, str]] | None = field(repr=False)
     """Runs the credential plugin again and returns new headers; None without a plugin."""
 
@@ -69,7 +69,7 @@ def read_kubeconfig() -> str:
     if not files:
         raise UnreachableError("can't be reached: the file in KUBECONFIG, or ~/.kube/config, does not exist")
     if len(files) > 1:
-        raise UnsupportedError("can't be reached: KUBECONFIG lists several files, which this client does not support")
+        raise UnsupportedError("can't be reached: KUBECONFIG lists several files, but must name a single file")
     try:
         return files[0].read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -155,12 +155,12 @@ def _plugin_status(user: Section) -> Section:
         status: Section = json.loads(result.stdout)["status"]
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
         name = Path(plugin["command"]).name
-        raise UnreachableError(f"can't be reached: the credential plugin {name} fails. Run it to see why") from None
+        raise UnreachableError(f"can't be reached: the credential plugin {name} fails. Run {name} to see why") from None
     return status
 
 
 class _SharedContext(ssl.SSLContext):
-    """A context for several connections at the same time."""
+    """A TLS context that concurrent connections can share."""
 
     def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
         """Do nothing. urllib3 calls this for each connection, while handshakes in other threads copy the old value.

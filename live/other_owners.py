@@ -40,7 +40,7 @@ SCALERS = (
         "CronHorizontalPodAutoscaler",
         "autoscaling.alibabacloud.com/v1beta1",
         "cronhorizontalpodautoscalers",
-        hint=", or let it point at the HPA",
+        hint=", or point it at the HPA instead",
     ),
 )
 """Kubernetes' HPA, in a version that every cluster serves; KEDA's and ACK's kinds, which a cluster may lack."""
@@ -65,20 +65,20 @@ class _Autoscaler:
 FoundScalers = Mapping[Scaler, Iterable[Object]]
 
 
-def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
+def other_adapters(api_services: Iterable[Object]) -> Iterator[str]:
     """Yield an error for each other owner of a metrics API.
 
     Args:
-        registrations: the cluster's APIServices.
+        api_services: the cluster's APIServices.
     """
     by_owner: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
-    for registration in registrations:
-        owner, annotations = owner_of(registration), _annotations(registration)
+    for api_service in api_services:
+        owner, annotations = owner_of(api_service), _annotations(api_service)
         release = annotations.get(_HELM_RELEASE)
         # Not every installation method sets Helm's annotation.
         ours = owner == ADAPTER_SERVICE and release in (None, ADAPTER_NAME)
-        if registration["spec"].get("group") in METRICS_GROUPS and not ours:
-            by_owner[owner, release, annotations.get(_HELM_NAMESPACE)].append(registration["metadata"]["name"])
+        if api_service["spec"].get("group") in METRICS_GROUPS and not ours:
+            by_owner[owner, release, annotations.get(_HELM_NAMESPACE)].append(api_service["metadata"]["name"])
     for (owner, release, namespace), names in by_owner.items():
         adapter = f"Helm release {ADAPTER_NAME}" if owner == ADAPTER_SERVICE else ADAPTER_SERVICE
         installed = f" (Helm release {release})" if release else ""
@@ -86,27 +86,27 @@ def other_adapters(registrations: Iterable[Object]) -> Iterator[str]:
         yield (
             f"{' and '.join(names)} {'belong' if len(names) > 1 else 'belongs'} to {owner}{installed}, but the adapter "
             f"of this stack, {adapter}, serves the same API. Each API can have only a single adapter. Uninstall the "
-            f"other adapter{uninstall}. If a registration remains, run `kubectl delete apiservice {' '.join(names)}`."
+            f"other adapter{uninstall}. If an APIService remains, run `kubectl delete apiservice {' '.join(names)}`."
         )
 
 
-def adapter_of_unknown_origin(registrations: Iterable[Object], found: FoundScalers, stack: str) -> Iterator[str]:
+def adapter_of_unknown_origin(api_services: Iterable[Object], found: FoundScalers, stack: str) -> Iterator[str]:
     """Yield a warning if another owner may have installed the cluster's adapter.
 
     Not every release carries its stack's name. HPAs do, and they are created after the adapter.
 
     Args:
-        registrations: the cluster's APIServices.
+        api_services: the cluster's APIServices.
         found: autoscalers in the stack's namespaces, by kind.
         stack: name of the stack on its HPAs.
     """
-    registered = [entry["metadata"]["name"] for entry in registrations if owner_of(entry) == ADAPTER_SERVICE]
+    registered = [entry["metadata"]["name"] for entry in api_services if owner_of(entry) == ADAPTER_SERVICE]
     if registered and not any(autoscaler.stack == stack for autoscaler in _autoscalers(found)):
         yield (
             f"{ADAPTER_SERVICE} already serves {' and '.join(registered)}, but this stack has no HPA yet. Unless an "
-            f"earlier `up` of this stack installed that adapter, `up` will fail: the release name {ADAPTER_NAME} is "
-            f"taken. `./ackgpu adopt` adopts the release as it is. `helm uninstall {ADAPTER_NAME} "
-            f"-n {ADAPTER_NAMESPACE}` removes it; HPAs that use it pause until `up` finishes."
+            f"earlier `pulumi up` of this stack installed that adapter, `pulumi up` will fail: the release name "
+            f"{ADAPTER_NAME} is taken. `./ackgpu adopt` adopts the release as it is. `helm uninstall {ADAPTER_NAME} "
+            f"-n {ADAPTER_NAMESPACE}` removes the release; HPAs that use it pause until `pulumi up` finishes."
         )
 
 
@@ -114,7 +114,7 @@ def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: s
     """Yield an error for each other autoscaler of the stack's Deployments.
 
     Args:
-        services: of the stack.
+        services: the stack's services.
         found: autoscalers in the services' namespaces, by kind.
         stack: name of the stack on its HPAs.
     """
@@ -129,9 +129,10 @@ def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: s
         if owner == stack:
             if rival and (rival.adopted or rival.retain_on_delete) and rival.autoscaler_name != name:
                 yield (
-                    f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}. With adopted or "
-                    f"retainOnDelete, `up` keeps it beside HPA {namespace}/{rival.autoscaler_name}, and with two HPAs "
-                    f"neither scales. Keep the old name, or run `kubectl delete hpa {name} -n {namespace}` first."
+                    f"HPA {namespace}/{name} of this stack scales {kind} {namespace}/{target}, but the settings now "
+                    f"name the HPA {rival.autoscaler_name}. Because adopted or retainOnDelete is set, `pulumi up` "
+                    f"would not delete {name}, and a Deployment with two HPAs is not scaled. Set autoscaler.name back "
+                    f"to {name}, or first run `kubectl delete hpa {name} -n {namespace}`."
                 )
             continue
         # A ScaledObject owns an HPA, and recreates it.
@@ -146,7 +147,7 @@ def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: s
         delete = f"`kubectl delete {scaler.plural} {name} -n {namespace}`"
         if namesake:
             keep = (
-                f" If {owner} is an earlier name of this stack, keep it with `kubectl annotate hpa {name} "
+                f" If {owner} is an earlier name of this stack, keep the HPA with `kubectl annotate hpa {name} "
                 f"-n {namespace} --overwrite {STACK_ANNOTATION}={stack}`."
             )
             yield (
@@ -157,8 +158,8 @@ def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: s
         elif rival:
             yield (
                 f"{scales}, and so does HPA {namespace}/{rival.autoscaler_name} of this stack. A Deployment can have "
-                f"only a single autoscaler. Delete the other ({delete}){scaler.hint}, or remove the service from "
-                "services."
+                f"only a single autoscaler. Delete the other autoscaler ({delete}){scaler.hint}, or remove the service "
+                "from services."
             )
 
 
@@ -166,7 +167,7 @@ def unknown_former_names(services: Sequence[Service], found: FoundScalers, stack
     """Yield a warning for each renamed service whose former name is unknown to the stack.
 
     Args:
-        services: of the stack.
+        services: the stack's services.
         found: autoscalers in the services' namespaces, by kind.
         stack: name of the stack on its HPAs.
     """
@@ -177,8 +178,8 @@ def unknown_former_names(services: Sequence[Service], found: FoundScalers, stack
         if service.formerly and own and (service.namespace, service.formerly) not in known:
             yield (
                 f"formerly of service {service.name} is {service.formerly!r}, but this stack has no such service in "
-                f"namespace {service.namespace}. `up` creates {service.name}, and deletes services that are missing in "
-                "the settings. Check the former name."
+                f"namespace {service.namespace}. `pulumi up` would create {service.name} as a new service, and delete "
+                "services that are not in the settings. Check the former name."
             )
 
 
@@ -201,9 +202,9 @@ def platform_users(metrics: Collection[str], hpas: Iterable[Object], stack: str)
         yield f"{kind} {found.namespace}/{target} (HPA {found.namespace}/{found.name}{creator})"
 
 
-def owner_of(registration: Object) -> str:
+def owner_of(api_service: Object) -> str:
     """Return the Service that serves an aggregated API, as `<namespace>/<name>`."""
-    service = registration["spec"].get("service")
+    service = api_service["spec"].get("service")
     return f"{service['namespace']}/{service['name']}" if service else "the API server itself"
 
 

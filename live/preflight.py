@@ -28,7 +28,7 @@ from live.other_owners import (
 Preflight = Callable[[str], Awaitable[str]]
 """Takes a kubeconfig and returns it, or raises `pulumi.RunError`."""
 
-_REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
+_API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
 def no_other_owners(
@@ -56,10 +56,11 @@ def no_other_owners(
             return kubeconfig
         for path in cluster.forbidden:
             pulumi.log.warn(
-                f"Could not check fully for conflicting adapters and HPAs: the credential may not list {path}."
+                f"Could not check fully for conflicting adapters and HPAs: the credential may not list {path}. Grant "
+                "the credential this permission."
             )
         faults = [
-            *other_adapters(cluster.registrations),
+            *other_adapters(cluster.api_services),
             *other_autoscalers(services, cluster.scalers, stack),
         ]
         if faults:
@@ -67,7 +68,7 @@ def no_other_owners(
         for warning in unknown_former_names(services, cluster.scalers, stack):
             pulumi.log.warn(warning)
         if installs_adapter and cluster.adapter.installer != stack:
-            for warning in adapter_of_unknown_origin(cluster.registrations, cluster.scalers, stack):
+            for warning in adapter_of_unknown_origin(cluster.api_services, cluster.scalers, stack):
                 pulumi.log.warn(warning)
         return kubeconfig
 
@@ -101,7 +102,7 @@ class LiveAdapter:
 class Snapshot:
     """The objects of a cluster that a run needs, at one time."""
 
-    registrations: Sequence[Object] = ()
+    api_services: Sequence[Object] = ()
     """APIServices."""
     scalers: Mapping[Scaler, Sequence[Object]] = field(default_factory=dict)
     """Autoscalers in the stack's namespaces."""
@@ -144,7 +145,7 @@ def take_snapshot(kubeconfig: str, namespaces: Sequence[str], *, adapter: bool =
         adapter: whether to read the adapter's release.
 
     Raises:
-        UnreachableError: the cluster does not answer, or refuses the credential.
+        UnreachableError: the cluster does not respond, or refuses the credential.
         UnsupportedError: the client does not support the kubeconfig or the proxy.
     """
     sources = [(scaler, namespace) for scaler in SCALERS for namespace in namespaces]
@@ -152,14 +153,14 @@ def take_snapshot(kubeconfig: str, namespaces: Sequence[str], *, adapter: bool =
     with connected(kubeconfig) as client, ThreadPoolExecutor(CONNECTIONS) as threads:
         release = threads.submit(_live_adapter, client) if adapter else None
         # After a failed request, `map` starts no further requests.
-        registrations, *found = threads.map(client.list_objects, [_REGISTRATIONS, *paths])
+        api_services, *found = threads.map(client.list_objects, [_API_SERVICES, *paths])
         scalers: dict[Scaler, list[Object]] = {scaler: [] for scaler in SCALERS}
         for (scaler, _), objects in zip(sources, found, strict=True):
             scalers[scaler] += objects
         live = release.result() if release else LiveAdapter()
-    owners = {path for path in client.forbidden if path in (_REGISTRATIONS, *paths)}
+    owners = {path for path in client.forbidden if path in (_API_SERVICES, *paths)}
     live = replace(live, forbidden=[path for path in client.forbidden if path not in owners])
-    return Snapshot(registrations, scalers, sorted(owners), live)
+    return Snapshot(api_services, scalers, sorted(owners), live)
 
 
 def _live_adapter(client: ClusterClient) -> LiveAdapter:

@@ -56,7 +56,7 @@ class Layout:
         self.client_authorities = self.control_plane / "client-ca.crt"
         """The authorities whose client certificates the API server accepts."""
         self.own_kubeconfig = self.control_plane / "rehearsal.kubeconfig"
-        """Credentials of the simulation for the cluster."""
+        """Kubeconfig that the simulation itself uses to reach the cluster."""
         self.prometheus_api_url = cloud / "prometheus_api_url"
         self.environment_file = cloud / "env.sh"
         self.pid_file = cloud / "supervisor.pid"

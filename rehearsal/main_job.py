@@ -22,7 +22,7 @@ from rehearsal.toolchain.build import ensure_tools
 LOAD = ("-n", "10000", "-c", "200")
 """The guide's load, as arguments of `hey`."""
 READING = Decimal(23)
-"""GPU use in percent that the guide's HPA reads under this load with a single replica."""
+"""GPU utilization, in percent, that the guide's HPA reads under this load with one replica."""
 READING_TOLERANCE = Decimal(2)
 PEAK = 2
 """Number of replicas that the guide's HPA scales out to."""

@@ -17,7 +17,7 @@ class InstanceType:
     name: str
     gpu_model: str
     gpus: float
-    """GPUs of a node; a fraction for a type with part of a card (vGPU)."""
+    """Number of GPUs of a node; below 1 for a type with part of a card (vGPU)."""
     gpu_memory_gib: float
     """Memory of each GPU in GiB; 0 if unknown."""
     vcpus: float
@@ -50,7 +50,7 @@ def _table() -> dict[str, InstanceType]:
 
 
 def find_instance_type(name: str) -> InstanceType | None:
-    """Return the type of that name; None if it is not in the table, for example because it is newer."""
+    """Return the instance type with this name; None if the table does not have it, for example a newer type."""
     return _table().get(name)
 
 

@@ -8,7 +8,7 @@ from autoscaling.ack.card_modes import CARD_MODES, CardModeName, pod_limits
 from autoscaling.ack.instance_types import find_instance_type
 
 PRIORITY = -1
-"""Below 0, the priority of pods without a class; above -10, below which the cluster autoscaler adds no node.
+"""Between 0 and -10: pods without a class have 0, and the cluster autoscaler adds no nodes for pods below -10.
 
 https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-ack-autoscaling-placeholder-to-scale-pods-in-seconds
 """
@@ -31,14 +31,14 @@ def pause_image(region: str) -> str:
 
 
 def is_pause_image(image: str) -> bool:
-    """Return whether the image does nothing but wait."""
+    """Return whether an image is a pause image, whose container only waits."""
     return "/pause:" in image
 
 
 def placeholder_limits(card_mode: CardModeName, instance_types: Sequence[str]) -> dict[str, str] | None:
     """Return the GPU resources of a pod that fills a whole card of any of these types.
 
-    None for MIG instances, and for shared cards of unknown memory.
+    Return None for MIG instances, and for shared cards whose memory is unknown.
     """
     if card_mode == "mig":
         return None

@@ -35,15 +35,15 @@ def update_warnings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
     changed |= {setting for key, setting in _LABELS.items() if before.get(key) != after.get(key)}
     if changed:
         yield (
-            f"gpuNodePool: changes of {', '.join(sorted(changed))} apply to new nodes only. Drain and remove the "
-            "existing nodes; the pool replaces them."
+            f"gpuNodePool: changes to {', '.join(sorted(changed))} apply to new nodes only. To change the existing "
+            "nodes, drain and remove them; the pool replaces them."
         )
     # https://github.com/aliyun/terraform-provider-alicloud/issues/5045
     if old.get("taints") and not new.get("taints"):
         yield (
-            "gpuNodePool.taints: the provider cannot empty the list, so old and new nodes keep the taints, but this "
-            "update removes the tolerations from the services' pods. First remove the taints from the pool and its "
-            "nodes in the ACK console."
+            "gpuNodePool.taints: the provider can't remove all taints, so old and new nodes keep them. But this update "
+            "removes the tolerations from the services' pods, which then can't run on these nodes. First remove the "
+            "taints from the pool and its nodes in the ACK console."
         )
 
 

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 
 MAX_ZONES = 3
 _SHORTEST_PREFIX = 16
-"""Of a vSwitch; source: the documentation of Alibaba Cloud VPC."""
+"""Shortest prefix of a vSwitch, from the documentation of Alibaba Cloud VPC."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ZoneSubnets:
 
 
 def zone_subnets(vpc: IPv4Network, zones: int) -> Sequence[ZoneSubnets]:
-    """Return the subnets of each zone. Adding a zone does not change the subnets of the others.
+    """Return the subnets of each zone. Adding a zone does not change the subnets of the other zones.
 
     With Terway, each pod has an address of the VPC. The pods of each zone get a quarter of the addresses; the nodes of
     all zones share the first quarter. Addresses beyond the size of a vSwitch stay free.

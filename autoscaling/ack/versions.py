@@ -7,7 +7,7 @@ ACK has offered 1.36 since May 2026. The vendor's patch suffix is made up.
 """
 
 KUBERNETES_MINORS: dict[str, tuple[int, int | None]] = {"v2": (23, None), "v2beta1": (8, 24)}
-"""Oldest and newest minor of Kubernetes 1 that serve each version of the API group `autoscaling`.
+"""Oldest and newest Kubernetes 1.x that serves each version of the API group `autoscaling`; None: still served.
 
 https://kubernetes.io/docs/reference/using-api/deprecation-guide/; v2beta1 is in 1.8 and later.
 """

@@ -30,13 +30,13 @@ class ScalingPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRules:
-    """The rules of a direction.
+    """The scaling rules of a direction, up or down.
 
     Attributes:
         stabilization_window_seconds: time for which the metrics must ask for a change before the HPA scales.
         policies: limits on the speed of changes.
-        select_policy: use the policy that allows the largest change, the smallest change, or allow no change.
-        tolerance: distance of the metric from its target that causes no change, in thousandths of the target.
+        select_policy: use the policy that allows the largest change (Max) or the smallest (Min), or do not scale.
+        tolerance: largest distance of a metric from its target without a change, in thousandths of the target.
     """
 
     stabilization_window_seconds: int
@@ -104,7 +104,7 @@ def with_defaults(behavior: Mapping[str, Any] | None) -> dict[str, dict[str, Any
 
 
 def scaling_limit(rules: ScalingRules, replicas: int, history: History, now: float, *, up: bool) -> int:
-    """Return the replicas that the policies allow at most (up) or at least (down).
+    """Return the highest (up) or lowest (down) number of replicas that the policies allow.
 
     Each policy counts from the number of replicas at the start of its period. See
     `calculateScaleUpLimitWithScalingRules` and `calculateScaleDownLimitWithBehaviors` in `horizontal.go`.

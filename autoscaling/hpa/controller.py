@@ -34,7 +34,7 @@ class Autoscaler:
         targets: target average over the pods for each metric, in thousandths, above 0.
         min_replicas: 1 or more.
         max_replicas: `min_replicas` or more.
-        behavior: None differs from the default rules: see `_limit_without_behavior`.
+        behavior: the scaling rules; None is not the same as the default rules, see `_limit_without_behavior`.
     """
 
     targets: tuple[int, ...]
@@ -48,10 +48,10 @@ class Decision:
     """The outcome of a sync.
 
     Attributes:
-        replicas: the desired number.
+        replicas: the desired number of replicas.
         usages: average of each metric in thousandths, as in `kubectl get hpa`; None for a metric without samples.
             Empty if the replicas are 0 or outside the limits, because the controller then reads no metric.
-        scaling_active: the condition ScalingActive.
+        scaling_active: status of the condition ScalingActive.
         stabilized: whether an earlier recommendation within the window overrode the current one.
         limited_by: the limit that changed the recommended number.
     """

@@ -1,4 +1,4 @@
-"""Go's integer arithmetic on amd64, for the effect of absurd samples.
+"""Go's integer arithmetic on amd64, to reproduce the effect of absurd samples.
 
 A proposal above 2**31 - 1 becomes the smallest integer, so a sample of 9.2e18 removes replicas instead of adding them.
 """

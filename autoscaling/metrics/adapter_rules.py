@@ -42,7 +42,7 @@ class ExposedMetric:
     metric: GpuMetric
     aggregation: Aggregation
     resources: tuple[str, ...]
-    """Kubernetes resources with values, in the singular."""
+    """Kinds of Kubernetes object that have a value, in the singular."""
     range: tuple[float, float]
     """Lowest and highest value that the rule gives for a series."""
 
@@ -58,11 +58,11 @@ class RuleSet:
 
     preset: RulePreset = "hardened"
     labels: LabelPreset = "ack"
-    """`seed` and `seed-complete` are written for `ack`."""
+    """The exporter's label names; `seed` and `seed-complete` support only `ack`."""
     card_mode: CardModeName = "exclusive"
     """Card mode of the GPU nodes: the device metrics of a shared card belong to no single pod."""
     idle_as_zero: bool = False
-    """Whether process metrics are 0 for a pod with a GPU but no process on it; for `ack` and `hardened`."""
+    """Whether process metrics are 0 for a pod without a process on its GPU; requires `ack` and `hardened`."""
     uses: frozenset[tuple[str, Aggregation | None]] = frozenset()
     """Metrics that services use, with their aggregation if it is not the default. Unknown names are ignored."""
 

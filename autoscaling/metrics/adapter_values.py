@@ -77,7 +77,7 @@ def value_at(values: Values, path: Path) -> Any:
 
 
 def own_values_in(values: Values) -> Iterator[tuple[Path, str]]:
-    """Yield paths of the program's own that the values set, or replace by a scalar, with the user's alternative."""
+    """Yield each of the program's own paths that these values set or overwrite, with the user's alternative."""
     for path, instead in OWN_PATHS.items():
         inner: Any = values
         for key in path:

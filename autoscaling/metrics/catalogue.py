@@ -86,14 +86,14 @@ class Catalogue(_Strict):
     metrics: tuple[GpuMetric, ...]
 
     def find(self, name: str) -> GpuMetric | None:
-        """Return the metric of that name, or None."""
+        """Return the metric with this name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def get(self, name: str) -> GpuMetric:
-        """Return the metric of that name.
+        """Return the metric with this name.
 
         Raises:
-            KeyError: the catalogue has no metric of that name.
+            KeyError: the catalogue has no metric with this name.
         """
         metric = self.find(name)
         if metric is None:

@@ -21,7 +21,7 @@ _LISTED_PODS = 3
 
 
 class DumpError(Exception):
-    """The text is not a GPU exporter's dump; the message is a sentence."""
+    """The text is not a GPU exporter's dump. The message is a full sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def judge(dump: str, preset: LabelPreset) -> Judgement:
     lines = [_inventory(series)]
     if preset == "upstream-exported" and _owned(series, catalogue().labels["upstream"]):
         lines.append(
-            "This is the exporter's own output. Prometheus adds the prefix exported_ to namespace and pod if it does "
-            f"not honor the exporter's labels, and {_SETTING} {preset} expects that prefix."
+            "This is the exporter's own output. If Prometheus scrapes the exporter without honor_labels: true, it adds "
+            f"the prefix exported_ to namespace and pod. With {_SETTING} set to {preset}, the adapter uses this prefix."
         )
         preset = "upstream"
     labels = catalogue().labels[preset]
@@ -59,7 +59,8 @@ def judge(dump: str, preset: LabelPreset) -> Judgement:
         lines.append(
             f"An HPA can use {', '.join(usable)}."
             if usable
-            else f"An HPA can use none of these series with {_SETTING} {preset}: see docs/metrics.md."
+            else f"No HPA can use these series with {_SETTING} set to {preset}: docs/metrics.md lists the metrics "
+            "that an HPA can use."
         )
     else:
         lines += _no_owner(series, labels, preset)
@@ -76,13 +77,13 @@ def _gpu_series(dump: str) -> list[Sample]:
         samples = [sample for family in text_string_to_metric_families(dump) for sample in family.samples]
     except ValueError as error:
         raise DumpError(
-            f"It is not in Prometheus' text format ({error}): save the output of the exporter's /metrics."
+            f"It is not in the Prometheus text format ({error}): save the exporter's /metrics page as FILE."
         ) from None
     series = [sample for sample in samples if sample.name.startswith("DCGM_")]
     if not series:
         raise DumpError(
-            "It has no DCGM_* series: it is not from a GPU exporter, or the exporter sees no GPU. Check the exporter's "
-            "log."
+            "It has no DCGM_* series: either FILE is not from a GPU exporter, or the exporter sees no GPU. Check the "
+            "exporter's log."
         )
     return series
 
@@ -124,28 +125,29 @@ def _owners(series: Sequence[Sample], owned: Sequence[Sample], labels: Labels) -
     pods = sorted({f"{sample.labels[labels.namespace]}/{sample.labels[labels.pod]}" for sample in owned})
     listed = ", ".join(pods[:_LISTED_PODS])
     rest = f" and {len(pods) - _LISTED_PODS} more" if len(pods) > _LISTED_PODS else ""
-    return f"Series with a pod in {labels.namespace} and {labels.pod}: {len(owned)} of {len(series)} ({listed}{rest})."
+    return f"{len(owned)} of {len(series)} series name a pod in {labels.namespace} and {labels.pod}: {listed}{rest}."
 
 
 def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> list[str]:
-    wanted = f"{labels.namespace} and {labels.pod}, which {_SETTING} {preset} expects"
+    wanted = f"the labels {labels.namespace} and {labels.pod}, which the adapter uses with {_SETTING} set to {preset}"
     fitting = next((other for other in LABEL_PRESETS if _owned(series, catalogue().labels[other])), None)
     if fitting:
         other = catalogue().labels[fitting]
         own = next((sample.labels for sample in series if sample.labels.get(labels.pod)), None)
         first = (
             f"The labels {labels.namespace} and {labels.pod} name the exporter's own pod "
-            f"({own.get(labels.namespace)}/{own[labels.pod]}), because Prometheus did not honor the exporter's labels."
+            f"({own.get(labels.namespace)}/{own[labels.pod]}), because Prometheus scraped the exporter without "
+            "honor_labels: true."
             if own
             else f"No series has {wanted}."
         )
         return [
-            f"{first} The workload's labels are {other.namespace} and {other.pod}, so an HPA cannot use the series "
+            f"{first} The workload's labels are {other.namespace} and {other.pod}, so an HPA can't use the series "
             "with the current setting.",
             f"What to do: set {_SETTING} to {fitting}.",
         ]
     present = [name for name in (labels.namespace, labels.pod) if any(name in sample.labels for sample in series)]
-    fault = f"has {wanted}" if not present else f"has a value in {wanted}"
+    fault = f"has {wanted}" if not present else f"has values for {wanted}"
     return [f"No series {fault}. An HPA can only use metrics that name their pod.", _advice(preset)]
 
 
@@ -154,14 +156,14 @@ def _advice(preset: LabelPreset) -> str:
         "make the dump while a pod uses a GPU: series of an idle card do not name a pod",
         "set nvidia.com/gpu in the workload's limits: the kubelet lists only devices that the NVIDIA device plugin "
         "allocated",
-        "set DCGM_EXPORTER_KUBERNETES=true (flag -k) on the exporter: otherwise it does not look up pods",
-        "mount the node's /var/lib/kubelet/pod-resources into the exporter, so that it can ask the kubelet for pods",
+        "set DCGM_EXPORTER_KUBERNETES=true (flag -k) on the exporter: otherwise the exporter does not look up pods",
+        "mount the node's /var/lib/kubelet/pod-resources into the exporter: it asks the kubelet for pods there",
         "set DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE=device-name if the device plugin identifies cards as nvidia0 and not "
         "by UUID",
     ]
     if preset == "ack":
         steps.append(
-            f"set {_SETTING} to upstream for NVIDIA's dcgm-exporter: its labels are namespace and pod, while ACK's GPU "
-            "monitoring has NamespaceName and PodName"
+            f"if you run NVIDIA's dcgm-exporter, set {_SETTING} to upstream: its labels are namespace and pod, while "
+            "ACK's exporter has NamespaceName and PodName"
         )
     return "\n".join(["What to do:", *(f"- {step};" for step in steps[:-1]), f"- {steps[-1]}."])

@@ -38,16 +38,20 @@ def derived_name(name: RuleName, series: str) -> str:
         # The adapter treats an empty pattern as unset.
         pattern = regex(name.matches or ".*")
     except QueryError as error:
-        raise NameFaultError("name.matches", f"would stop the adapter from starting: {error}") from None
+        raise NameFaultError("name.matches", f"is not valid, so the adapter would not start: {error}") from None
     found = pattern.search(series)
     if found is None:
         raise NameFaultError(
-            "name.matches", f"is {name.matches!r}, which does not match {series}: change it, or no metric is exposed"
+            "name.matches",
+            f"is {name.matches!r}, which does not match {series}, so the adapter would expose no metric: change "
+            "name.matches to match the series",
         )
     if not name.as_ and pattern.groups > 1:
         references = "_".join(f"${{{number}}}" for number in range(1, pattern.groups + 1))
         raise NameFaultError(
-            "name.as", f"is missing, and name.matches has {pattern.groups} groups: set it, for example to {references}"
+            "name.as",
+            f"is missing, and name.matches has {pattern.groups} capture groups: set name.as, for example to "
+            f"{references}",
         )
     template = name.as_ or ("${1}" if pattern.groups else "${0}")
     groups = {str(number): found[number] or "" for number in range(pattern.groups + 1)}
@@ -60,8 +64,8 @@ def derived_name(name: RuleName, series: str) -> str:
         suggestion = re.sub(r"[^A-Za-z0-9_]+", "_", series)
         raise NameFaultError(
             "name.as",
-            f"gives the name {expanded!r}, but only letters, digits, '_', '-' and '.' are allowed: set it, for example "
-            f"to {suggestion}",
+            f"gives the name {expanded!r}, but a name may have only letters, digits, '_', '-' and '.': change name.as, "
+            f"for example to {suggestion}",
         )
     return expanded
 
@@ -94,7 +98,7 @@ def series_name(rule: Mapping[str, Any]) -> str | None:
 
 
 def _unknown(reference: re.Match[str], template: str, expanded: str) -> NameFaultError:
-    text = f"is {template!r}, but {reference[0]} is not a group of name.matches"
+    text = f"is {template!r}, but {reference[0]} is not a capture group of name.matches"
     braced = re.sub(r"\$(\d+)(?=[A-Za-z_])", r"${\1}", template)
     fix = f"write {braced}" if reference[2] and braced != template else "use an existing group, such as ${0}"
-    return NameFaultError("name.as", f"{text}, and the name would be {expanded!r}: {fix}")
+    return NameFaultError("name.as", f"{text}, so the name would be {expanded!r}: {fix}")

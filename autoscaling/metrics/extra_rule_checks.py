@@ -57,8 +57,8 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
         if name in owners:
             yield RuleFinding(
                 f"{key}.name.as",
-                f"gives the metric the name {name}, which is taken by {owners[name]}. The adapter serves only the last "
-                "rule of a name: choose another name",
+                f"gives the metric the name {name}, which is already used by {owners[name]}. The adapter serves only "
+                "the last rule with a name: choose another name",
             )
         elif name:
             owners[name] = key
@@ -73,7 +73,7 @@ def _exposed_name(rule: ExtraRule) -> str | None:
 
 
 def exposed_metrics(rules: Sequence[ExtraRule]) -> dict[str, tuple[str, ...]]:
-    """Return the exposed metrics: name to kinds of object."""
+    """Return the kinds of object that each exposed metric is available for, by metric name."""
     named = ((_exposed_name(rule), rule.resources.overrides.values()) for rule in rules)
     return {name: tuple(override.kind for override in overrides) for name, overrides in named if name}
 
@@ -105,12 +105,12 @@ def _series_of(rule: ExtraRule) -> str:
     try:
         selector = parse(rule.series_query)
     except QueryError as error:
-        raise QueryError(f"{error}, and the adapter then lists no metrics at all") from None
+        raise QueryError(f"{error}, and the adapter would then list no metrics at all") from None
     if not isinstance(selector, promql.VectorSelector) or selector.offset or selector.at:
-        raise QueryError(f"a series with label matchers is expected, such as {_SERIES_EXAMPLE}")
+        raise QueryError(f"it must be a series selector, such as {_SERIES_EXAMPLE}")
     name = series_name(selector)
     if name is None:
-        raise QueryError(f"the name of a series is expected, such as {_SERIES_EXAMPLE}")
+        raise QueryError(f"it must start with the name of a series, as in {_SERIES_EXAMPLE}")
     return name
 
 
@@ -127,22 +127,22 @@ def _resources(rule: ExtraRule) -> Iterator[RuleFinding]:
         if not _is_label(label):
             yield RuleFinding(
                 "resources.overrides",
-                f"has {label!r}, which cannot be a label: use letters, digits and '_', and do not start with a "
+                f"has {label!r}, which is not a valid label name: use letters, digits and '_', and do not start with a "
                 "digit or '__'",
             )
     for kind, names in kinds.items():
         if len(names) > 1:
             yield RuleFinding(
                 "resources.overrides",
-                f"has {len(names)} labels for {kind} ({', '.join(names)}), and the adapter picks one at random when it "
+                f"has {len(names)} labels for {kind} ({', '.join(names)}), and the adapter uses a random label when it "
                 f"starts: keep only the label of the workload's {kind}",
             )
     namespaced = [kind for kind in ("pod", "service") if kind in kinds]
     if namespaced and "namespace" not in kinds:
         yield RuleFinding(
             "resources.overrides",
-            f"has no label for the namespace, and the adapter cannot find a {namespaced[0]} without it: add the label, "
-            "such as namespace: {resource: namespace}",
+            f"has no label for the namespace, and the adapter can't find a {namespaced[0]} without its namespace: add "
+            "such a label, for example namespace: {resource: namespace}",
         )
 
 
@@ -156,7 +156,7 @@ def _filters(rule: ExtraRule) -> Iterator[RuleFinding]:
             try:
                 regex(pattern)
             except QueryError as error:
-                yield RuleFinding(f"seriesFilters[{index}]", f"would stop the adapter from starting: {error}")
+                yield RuleFinding(f"seriesFilters[{index}]", f"is not valid, so the adapter would not start: {error}")
 
 
 def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
@@ -167,7 +167,7 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     """
     for placeholder in re.findall(r"<<.*?>>|<<|>>", rule.metrics_query, re.DOTALL):
         if placeholder not in _PLACEHOLDERS:
-            raise QueryError(f"{placeholder} is not a placeholder: allowed are {', '.join(_PLACEHOLDERS)}")
+            raise QueryError(f"{placeholder} is not a placeholder: use only {', '.join(_PLACEHOLDERS)}")
     kinds = _labels_by_kind(rule)
     kind = next((candidate for candidate in ("pod", "service", "node") if candidate in kinds), "namespace")
     label = kinds[kind][0]
@@ -183,7 +183,7 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     all_selectors = list(selectors(expression))
     own = [selector for selector in all_selectors if series_name(selector) == series]
     if not own:
-        raise QueryError(f"it does not read {series}: use <<.Series>>, as in {_QUERY_EXAMPLE}")
+        raise QueryError(f"the query does not read {series}: use <<.Series>>, as in {_QUERY_EXAMPLE}")
     if not all(_has_matchers(selector, label) for selector in own):
         raise QueryError(
             f"<<.LabelMatchers>> is missing, so the query reads all {kind}s: add it, as in {_QUERY_EXAMPLE}"
@@ -193,8 +193,9 @@ def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:
     for other in all_selectors:
         if not _has_matchers(other, label):
             yield _warning(
-                f"reads {series_name(other)} without <<.LabelMatchers>>: if it has a value per {kind}, {kind}s of the "
-                "same name in other namespaces count too. Add <<.LabelMatchers>> to leave them out"
+                f"reads {series_name(other)} without <<.LabelMatchers>>. If {series_name(other)} has a {kind} label, "
+                f"the query also counts {kind}s of the same name in other namespaces: add <<.LabelMatchers>> to "
+                f"{series_name(other)}"
             )
 
 
@@ -204,7 +205,7 @@ def _has_matchers(selector: promql.VectorSelector, label: str) -> bool:
 
 def _check_result(expression: promql.Expr, label: str, kind: str) -> None:
     if not is_vector(expression):
-        raise QueryError(f"its result is not a value per {kind}: aggregate the series, as in {_QUERY_EXAMPLE}")
+        raise QueryError(f"the result is not a value per {kind}: aggregate the series, as in {_QUERY_EXAMPLE}")
     kept = labels(expression)
     if kept is not None and label in kept:
         return
@@ -215,10 +216,10 @@ def _check_result(expression: promql.Expr, label: str, kind: str) -> None:
         if inner is not None and label in inner and label not in (labels(node) or ()):
             operator = f"{node.op}(...)"
             raise QueryError(
-                f"{operator} does not group by <<.GroupBy>>, so its result is not a value per {kind}: write {operator} "
+                f"{operator} does not group by <<.GroupBy>>, so the result is not a value per {kind}: write {operator} "
                 "by (<<.GroupBy>>)"
             )
-    raise QueryError(f"its result lacks the label {label}, which names the {kind}: group and match by <<.GroupBy>>")
+    raise QueryError(f"the result lacks the label {label}, which names the {kind}: group and match by <<.GroupBy>>")
 
 
 def _warnings(
@@ -232,8 +233,8 @@ def _warnings(
     mapped = {*kinds[kind], *kinds["namespace"]}
     if kept is not None and (kept.all_but or kept.names - mapped):
         yield _warning(
-            f"keeps extra labels: if a {kind} has several series (of its GPUs or processes), the adapter picks one at "
-            "random. Aggregate by (<<.GroupBy>>)"
+            f"keeps extra labels: if a {kind} has several series, such as one per GPU or process, the adapter uses a "
+            "random series. Aggregate by (<<.GroupBy>>)"
         )
     selected = next(selectors(parse(rule.series_query))).matchers.matchers
     lost = [
@@ -243,8 +244,8 @@ def _warnings(
     ]
     if lost:
         yield _warning(
-            f"lacks {', '.join(map(str, lost))} from seriesQuery, which the adapter does not copy into the query: "
-            "repeat it after <<.LabelMatchers>>"
+            f"lacks the matchers {', '.join(map(str, lost))} of seriesQuery. The adapter does not copy them into the "
+            "query: add them after <<.LabelMatchers>>"
         )
 
 

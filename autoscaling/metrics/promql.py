@@ -55,7 +55,7 @@ def parse(query: str) -> promql.Expr:
         for node in nodes(expression):
             _check(node)
     except (ValueError, QueryError) as error:
-        raise QueryError(f"Prometheus refuses it ({error})") from None
+        raise QueryError(f"Prometheus refuses the query ({error})") from None
     return expression
 
 
@@ -160,7 +160,7 @@ def _of_operation(expression: promql.BinaryExpr) -> Labels | None:
     left_key, right_key = _matched_by(left, matching), _matched_by(right, matching)
     if operator != "unless" and left_key != right_key and not (left_key.all_but and right_key.all_but):
         raise QueryError(
-            f"the sides of {operator} keep different labels and never match: group both by the same labels"
+            f"the two sides of {operator} have different labels, so they never match: aggregate both by the same labels"
         )
     if operator in ("and", "unless") or modifier is None:
         return left

@@ -73,9 +73,12 @@ def adopt_live(stack: str, *, write: bool) -> None:
 def _settings(path: Path) -> Settings:
     settings = check_file(path).settings
     if settings.platform:
-        raise AdoptionError(f"platform is {settings.platform!r}. Run `./ackgpu adopt` for the platform's own stack.")
+        raise AdoptionError(
+            f"`platform` is {settings.platform!r}: this stack uses the platform of that stack. Run `./ackgpu adopt` "
+            "for that stack."
+        )
     if settings.cluster.id is None:
-        raise AdoptionError("cluster.create creates a new cluster without resources to adopt. Set cluster.id instead.")
+        raise AdoptionError("cluster.create creates a new cluster, which has nothing to adopt. Set cluster.id instead.")
     return settings
 
 
@@ -134,8 +137,8 @@ def _fixes(faults: Sequence[str], settings: str, inventory: Inventory) -> Iterat
         hpas = [name for kind, *name in inventory.importable if kind == "HorizontalPodAutoscaler"]
         command = ", such as `kubectl edit hpa -n {} {}`".format(*hpas[0]) if hpas else ""
         yield (
-            f"The lines with a + are live values, which replace the values in {settings}. Change the live resources "
-            f"(the pool in the ACK console; Deployment, Service and HPA with kubectl{command}), then run "
+            f"Lines with a + show live values, which replace those in {settings}. Change the live values that are not "
+            f"valid: the node pool in the ACK console; the Deployment, Service and HPA with kubectl{command}. Then run "
             "`./ackgpu adopt` again."
         )
 

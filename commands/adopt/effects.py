@@ -44,8 +44,9 @@ def effects(live: Object, wanted: Object) -> Iterator[str]:
     if "behavior" in wanted["spec"]:
         if not before.get("behavior"):
             yield (
-                f"{name} has no behavior and would get the Kubernetes defaults. With few replicas it could add 4 every "
-                "15 s. Now it scales to 4 or to twice the number."
+                f"{name} has no `behavior` and would get the defaults of Kubernetes. With few replicas, {name} could "
+                "then add 4 replicas every 15 s. Now a sync scales up to at most 4 replicas, or twice the current "
+                "number."
             )
         before = {**before, "behavior": with_defaults(before.get("behavior"))}
     ignored = _IGNORED.get(kind)

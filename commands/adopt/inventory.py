@@ -87,7 +87,7 @@ def _missing_service(name: str, objects: ServiceObjects) -> str:
     )
     if not others:
         return missing
-    return f"{missing}: the pods already have {others}; `up` would add this Service with its own load balancer"
+    return f"{missing}: the pods already have {others}; `pulumi up` would add this Service with its own load balancer"
 
 
 def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Owned) -> None:
@@ -100,7 +100,7 @@ def _pool(inventory: Inventory, settings: Settings, account: Account, owned: Own
         for pool in account.pools
         if any(has_gpus(type_) for type_ in pool.instance_types or [])
     )
-    hint = f": the cluster has {others}; set gpuNodePool.name to adopt a pool, or `up` creates a new pool"
+    hint = f": the cluster has {others}; set gpuNodePool.name to adopt a pool, or `pulumi up` creates a new pool"
     ids = ", ".join(pool.node_pool_id for pool in pools.values())
     if not inventory.add(
         f"node pool {name}",

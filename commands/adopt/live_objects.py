@@ -30,7 +30,7 @@ class ServiceObjects:
 
 @dataclass(frozen=True)
 class LiveObjects:
-    """The live objects of the stack."""
+    """The objects in the cluster that the stack's settings name."""
 
     services: Sequence[ServiceObjects]
     """In the order of the settings."""

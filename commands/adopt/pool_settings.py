@@ -42,8 +42,8 @@ def propose_pool(proposal: Proposal, pool: GetKubernetesNodePoolsNodepoolResult,
     mode = next((name for name, mode in CARD_MODES.items() if mode.schedule == schedule), None)
     if mode is None:
         proposal.problems.append(
-            f"node pool {pool.node_pool_name} has the label {SCHEDULE_LABEL}={schedule}, which no cardMode sets. "
-            "Set another gpuNodePool.name to create a new pool."
+            f"node pool {pool.node_pool_name} has the label {SCHEDULE_LABEL}={schedule}, which no value of "
+            "gpuNodePool.cardMode sets. Set another gpuNodePool.name to create a new pool."
         )
     else:
         values["cardMode",] = mode

@@ -33,7 +33,7 @@ class Proposal:
     """The settings for live resources, with notes and problems."""
 
     settings: dict[Key, Any] = field(default_factory=dict)
-    """Settings that keep the resources as they are. None removes a setting."""
+    """Settings that keep the resources as they are. The value None removes a setting."""
     notes: list[str] = field(default_factory=list)
     """Changes that `pulumi up` would make."""
     problems: list[str] = field(default_factory=list)

@@ -22,14 +22,14 @@ def propose_release(proposal: Proposal, release: HelmRelease, settings: Settings
     """Propose the settings that keep a release as it is; `prometheus` is a secret address."""
     if release.status != "deployed":
         proposal.problems.append(
-            f"release {release.name} is {release.status}. First repair it with `helm rollback {release.name} "
-            f"-n {release.namespace}` or install it again."
+            f"release {release.name} is {release.status}. First repair the release with "
+            f"`helm rollback {release.name} -n {release.namespace}`, or install it again."
         )
     stack = value_at(release.values, STACK)
     if stack:
         proposal.notes.append(
-            f"stack {stack} installed release {release.name}. If that stack still manages the release, both "
-            "stacks would change it."
+            f"stack {stack} installed release {release.name}. Only one stack may manage the release: first remove it "
+            f"from stack {stack}, without deleting it."
         )
     proposal.settings[_KEY, "adopted"] = True
     _chart(proposal, release, settings)
@@ -59,7 +59,7 @@ def _chart(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
         return
     proposal.problems.append(
         f"release {release.name} has chart version {release.version}, but metricsAdapter.chart has version {version}, "
-        f"so `up` would reinstall the release. Set metricsAdapter.chart to version {release.version}."
+        f"so `pulumi up` would reinstall the release. Set metricsAdapter.chart to version {release.version}."
     )
 
 
@@ -67,8 +67,8 @@ def _rules(proposal: Proposal, release: HelmRelease, settings: Settings) -> None
     live: Sequence[Rule] = value_at(release.values, RULES) or []
     if value_at(release.values, (*RULES[:-1], "default")):
         proposal.notes.append(
-            f"release {release.name} uses the adapter's default rules. The program turns them off, which removes their "
-            "metrics."
+            f"release {release.name} uses the adapter's default rules. The program would turn off these rules, which "
+            "removes their metrics."
         )
     preset = _preset(live, settings)
     rule_set = replace(settings.rule_set, preset=preset or settings.metrics_adapter.rules)
@@ -98,10 +98,12 @@ def _access(proposal: Proposal, release: HelmRelease, settings: Settings, promet
     headers = value_at(release.values, (*_PROMETHEUS, "prometheusHeader")) or []
     authorization = next((str(header["Authorization"]) for header in headers if "Authorization" in header), None)
     if authorization and settings.prometheus.auth.type == "none":
-        kind = "basic" if authorization.startswith("Basic ") else "token"
+        basic = authorization.startswith("Basic ")
+        keys = "type basic, accessKeyId and accessKeySecret" if basic else "type token and token"
+        secret = "accessKeySecret" if basic else "token"
         proposal.problems.append(
-            f"release {release.name} sends an Authorization header to Prometheus. Set prometheus.auth with type {kind} "
-            "and the encrypted secret."
+            f"release {release.name} sends an Authorization header to Prometheus. Set the keys of prometheus.auth: "
+            f"{keys}. Set the secret with `pulumi config set --secret --path prometheus.auth.{secret}`."
         )
     url = value_at(release.values, (*_PROMETHEUS, "url"))
     if prometheus and url and url != prometheus:

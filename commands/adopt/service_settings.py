@@ -37,9 +37,9 @@ def _deployment(service: Service, live: Object, proposal: Proposal) -> dict[Key,
     if spec["selector"] != {"matchLabels": {"app": service.object_name}}:
         labels = ", ".join(f"{key}={value}" for key, value in (spec["selector"].get("matchLabels") or {}).items())
         proposal.problems.append(
-            f"{name} selects its pods by {labels or 'expressions'}, the program by app={service.object_name}. "
-            "Kubernetes can't change a selector, so `up` would replace the Deployment. Give the service another name "
-            "to create a new Deployment beside it."
+            f"{name} selects pods by {labels or 'expressions'}, but the program selects app={service.object_name}. "
+            "Kubernetes can't change a selector, so `pulumi up` would replace the Deployment. Give the service another "
+            "name to create a new Deployment beside it."
         )
     pod = spec["template"]["spec"]
     containers = pod["containers"]
@@ -85,10 +85,10 @@ def _disruption_budget(service: Service, found: ServiceObjects) -> str:
     )
     if others:
         return (
-            f"{created}, but its pods already have {others}. Kubernetes can't evict a pod with two. Delete {others} "
-            "first."
+            f"{created}, but another PodDisruptionBudget already selects the same pods: {others}. Kubernetes can't "
+            f"evict a pod that two budgets select. Delete {others} first."
         )
-    return f"{created}: draining a node then evicts only one of its pods at a time."
+    return f"{created}: draining a node then evicts only one pod of the service at a time."
 
 
 def _gpus(limits: Mapping[str, str]) -> dict[Key, Any]:
@@ -105,7 +105,7 @@ def _load_balancer(live: Object, proposal: Proposal) -> dict[Key, Any]:
     spec, name = live["spec"], display_name(live)
     if spec["type"] != "LoadBalancer":
         proposal.notes.append(
-            f"{name} has type {spec['type']}, would become a LoadBalancer and get an address outside the cluster."
+            f"{name} has type {spec['type']}. It would become a LoadBalancer with an address outside the cluster."
         )
     if len(spec["ports"]) > 1:
         lost = ", ".join(str(port["port"]) for port in spec["ports"][1:])
@@ -130,8 +130,8 @@ def _autoscaler(service: Service, found: Sequence[Object], proposal: Proposal) -
     metrics = list(_metrics(spec, unsupported))
     if unsupported:
         proposal.notes.append(
-            f"{display_name(live)} would no longer scale on its metrics of type {', '.join(unsupported)}, which "
-            "settings can't express."
+            f"{display_name(live)} would no longer scale on its metrics of type {', '.join(unsupported)}, because "
+            "settings support only Pods metrics with an averageValue."
         )
     values: dict[Key, Any] = {
         ("name",): live["metadata"]["name"],

@@ -20,11 +20,12 @@ _CAUSES = {
     r"connection refused|not listening": "nothing listens on the port: the APIService, its Service and the adapter "
     "must use the same port",
     r"deadline exceeded|[Tt]imeout|no route to host|unreachable": "the control plane can't reach the adapter: open "
-    "its port (443, or 6443) in the security group and the network policies",
+    "its port (443 with the vendor's chart, 6443 with prometheus-adapter's) in the security group and the network "
+    "policies",
     r"403|Forbidden": "a proxy or RBAC refuses the control plane: add the cluster's Services to no_proxy, or grant "
     "the adapter's account the roles system:auth-delegator and extension-apiserver-authentication-reader",
-    r"401|Unauthorized": "the adapter does not accept the control plane's client certificate, from the authority in "
-    "ConfigMap kube-system/extension-apiserver-authentication",
+    r"401|Unauthorized": "the adapter does not accept the control plane's client certificate: let the adapter trust "
+    "the authority in ConfigMap kube-system/extension-apiserver-authentication",
 }
 """Likely causes by a pattern in the message of `kube-aggregator`; the first match counts."""
 
@@ -40,35 +41,38 @@ class Adapter:
     rules: Sequence[Rule]
 
 
-def ready_pod(cluster: ClusterReader, registration: Object) -> Pod:
-    """Return a Ready pod behind a registration.
+def ready_pod(cluster: ClusterReader, api_service: Object) -> Pod:
+    """Return a Ready pod of the adapter that an APIService points to.
 
     Raises:
         BrokenLinkError: no pod is Ready.
     """
-    pods = _pods(cluster, registration)
+    pods = _pods(cluster, api_service)
     ready = [pod for pod in pods if pod.ready]
     if not ready:
-        raise BrokenLinkError(f"the adapter is down: its pod {pods[0].name} is not Ready ({pods[0].reason})")
+        raise BrokenLinkError(
+            f"the adapter is down: its pod {pods[0].name} is not Ready ({pods[0].reason}); `kubectl describe pod "
+            f"{pods[0].name} -n {pods[0].namespace}` shows why"
+        )
     return ready[0]
 
 
-def mounted_rules(cluster: ClusterReader, registration: Object) -> Sequence[Rule]:
-    """Read the rules that are mounted into the pods behind a registration, Ready or not.
+def mounted_rules(cluster: ClusterReader, api_service: Object) -> Sequence[Rule]:
+    """Read the rules that are mounted into the pods of the adapter, Ready or not, that an APIService points to.
 
     Raises:
         BrokenLinkError: no pod exists, or its rules are not where the vendor's and upstream's charts mount them.
     """
-    return _rules(cluster, _pods(cluster, registration)[0])
+    return _rules(cluster, _pods(cluster, api_service)[0])
 
 
-def running_adapter(cluster: ClusterReader, registration: Object) -> Adapter:
-    """Read the configuration of a pod behind a registration.
+def running_adapter(cluster: ClusterReader, api_service: Object) -> Adapter:
+    """Read the configuration of a Ready pod of the adapter that an APIService points to.
 
     Raises:
         BrokenLinkError: no pod is Ready, or its configuration is not where the vendor's and upstream's charts put it.
     """
-    pod = ready_pod(cluster, registration)
+    pod = ready_pod(cluster, api_service)
     arguments = [argument for container in pod.spec["containers"] for argument in container.get("args") or ()]
     urls = [argument.removeprefix(_URL) for argument in arguments if argument.startswith(_URL)]
     if not urls:
@@ -90,15 +94,18 @@ def likely_cause(message: str, allowed_names: Sequence[str] = ()) -> str | None:
     pattern = next((pattern for pattern in _CAUSES if re.search(pattern, text)), None)
     if pattern is None:
         return None
-    names = f", with the CN {' or '.join(allowed_names)}" if allowed_names and pattern.startswith("401") else ""
+    names = f" for the CN {' or '.join(allowed_names)}" if allowed_names and pattern.startswith("401") else ""
     return _CAUSES[pattern] + names
 
 
-def _pods(cluster: ClusterReader, registration: Object) -> list[Pod]:
-    reference = registration["spec"]["service"]
+def _pods(cluster: ClusterReader, api_service: Object) -> list[Pod]:
+    reference = api_service["spec"]["service"]
     pods = cluster.pods_behind(reference["name"], reference["namespace"])
     if not pods:
-        raise BrokenLinkError(f"the adapter is down: no pod runs behind {reference['namespace']}/{reference['name']}")
+        raise BrokenLinkError(
+            f"the adapter is down: Service {reference['namespace']}/{reference['name']} has no pods; check the "
+            "adapter's Deployment"
+        )
     return pods
 
 
@@ -116,4 +123,7 @@ def _rules(cluster: ClusterReader, pod: Pod) -> Sequence[Rule]:
 
 
 def _unreadable(pod: Pod) -> BrokenLinkError:
-    return BrokenLinkError(f"the configuration of the adapter's pod {pod.name} can't be read")
+    return BrokenLinkError(
+        f"the configuration of the adapter's pod {pod.name} can't be read: the pod needs an argument {_URL}... and a "
+        "ConfigMap with rules"
+    )

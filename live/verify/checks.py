@@ -1,4 +1,4 @@
-"""The guide's checks, from the API registration to the HPA. Each depends on the checks before it."""
+"""The guide's checks, from the APIService to the HPA. Each depends on the checks before it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from live.verify.outputs import ServiceOutputs, StackOutputs
 from live.verify.prometheus import web
 from live.verify.steps import Step
 
-_ANSWER_SECONDS = 30
+_RESPONSE_SECONDS = 30
 
 
 def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
@@ -44,7 +44,7 @@ def check_stack(outputs: StackOutputs, client: ClusterClient) -> Iterator[Step]:
         yield checks.pods_ready(service)
         for metric in service.metrics:
             yield checks.values_served(metric.name, service)
-        yield _answer(service)
+        yield _response(service)
         yield checks.autoscaler_active(service)
 
 
@@ -86,7 +86,7 @@ class _Checks:
         self._cluster = ClusterReader(client)
 
     def registered(self) -> Step:
-        return _guarded("custom metrics API", "available", self._registration)
+        return _guarded("custom metrics API", "available", self._available)
 
     def rules_unchanged(self, expected: Mapping[str, str]) -> Step:
         return _guarded("adapter rules", f"the stack's {len(expected)} rules", lambda: self._rules(expected))
@@ -111,20 +111,23 @@ class _Checks:
         expected = f"a target of {targets}, ScalingActive"
         return _guarded(f"HPA {service.hpa_path}", expected, lambda: self._hpa(service))
 
-    def _registered_api(self) -> Object:
+    def _api_service(self) -> Object:
         group, version = self._outputs.custom_metrics_path.removeprefix("/apis/").split("/")
         return self._cluster.api_service(f"{version}.{group}")
 
-    def _registration(self) -> tuple[bool, str]:
-        registration = self._registered_api()
-        owner = owner_of(registration)
+    def _available(self) -> tuple[bool, str]:
+        api_service = self._api_service()
+        owner = owner_of(api_service)
         if owner != ADAPTER_SERVICE:
-            return False, f"it belongs to {owner}, not to {ADAPTER_SERVICE}: only a single adapter can serve this API"
-        available = condition(registration, "Available")
+            return False, (
+                f"the APIService belongs to {owner}, not to {ADAPTER_SERVICE}: only a single adapter can serve this "
+                "API, so uninstall the other adapter"
+            )
+        available = condition(api_service, "Available")
         if available.get("status") == "True":
             return True, f"available, served by {owner}"
         # Raises if the adapter is down.
-        ready_pod(self._cluster, registration)
+        ready_pod(self._cluster, api_service)
         if not available:
             return False, f"{owner} is not available (no condition yet)"
         message = available.get("message", "")
@@ -141,7 +144,7 @@ class _Checks:
         return []
 
     def _rules(self, expected: Mapping[str, str]) -> tuple[bool, str]:
-        differences = list(drift(expected, mounted_rules(self._cluster, self._registered_api())))
+        differences = list(drift(expected, mounted_rules(self._cluster, self._api_service())))
         if not differences:
             return True, "the same rules"
         # Pulumi does not compare the objects of a release, so it sees no change.
@@ -168,7 +171,7 @@ class _Checks:
             except BrokenLinkError as error:
                 return str(error)
 
-        adapter = running_adapter(self._cluster, self._registered_api())
+        adapter = running_adapter(self._cluster, self._api_service())
         return why_no_value(metric, adapter, [pod.name for pod in pods], gap)
 
     def _pods(self, service: ServiceOutputs) -> tuple[bool, str]:
@@ -178,13 +181,13 @@ class _Checks:
         wanted = deployment["spec"]["replicas"]
         if wanted == 0:
             return False, (
-                "its Deployment was scaled to 0, and an HPA does not scale up from 0. Run `kubectl scale "
+                "the Deployment was scaled to 0, and an HPA does not scale up from 0. Run `kubectl scale "
                 f"-n {service.namespace} deployment {service.deployment} --replicas={service.min_replicas}`"
             )
         observed = f"{ready} of {wanted} Ready"
         waiting = next((pod for pod in pods if not pod.ready), None)
         if waiting:
-            observed += f"; {waiting.name} is not ({waiting.reason})"
+            observed += f"; {waiting.name} is not Ready ({waiting.reason})"
         return ready > 0 and ready == wanted, observed
 
     def _values(self, metric: str, service: ServiceOutputs) -> tuple[bool, str]:
@@ -205,11 +208,11 @@ class _Checks:
             observed = f"{status}, not active ({status.reason})"
             # Another HPA selects the same pods.
             if status.reason.startswith("AmbiguousSelector"):
-                observed += ": delete the other HPA; with two HPAs neither scales"
+                observed += ": delete the other HPA; a Deployment with two HPAs is not scaled"
             return False, observed
         unread = [metric.name for metric in status.metrics if metric.reading is None]
         if unread:
-            return False, f"{status}, {', '.join(unread)} has no reading yet"
+            return False, f"{status}; no reading yet for {', '.join(unread)}"
         wanted = [Decimal(metric.target) for metric in service.metrics]
         matches = [metric.target for metric in status.metrics] == wanted
         return matches, f"{status} at {status.desired} replica(s), ScalingActive"
@@ -223,13 +226,13 @@ def _guarded(name: str, expected: str, check: Callable[[], tuple[bool, str]]) ->
     return Step(name, expected, observed, ok)
 
 
-def _answer(service: ServiceOutputs) -> Step:
+def _response(service: ServiceOutputs) -> Step:
     name, expected = f"GET {service.predict_url}", f"200 {service.answer}".rstrip()
     try:
-        response = web().request("GET", service.predict_url, timeout=_ANSWER_SECONDS)
+        response = web().request("GET", service.predict_url, timeout=_RESPONSE_SECONDS)
     except urllib3.exceptions.HTTPError as error:
-        return Step(name, expected, f"no answer ({str(error) or type(error).__name__})", False)
-    answer = response.data.decode(errors="replace").strip()
-    ok = response.status == 200 and service.answer in ("", answer)
-    shown = service.answer if ok else answer[:80]
+        return Step(name, expected, f"no response ({str(error) or type(error).__name__})", False)
+    body = response.data.decode(errors="replace").strip()
+    ok = response.status == 200 and service.answer in ("", body)
+    shown = service.answer if ok else body[:80]
     return Step(name, expected, f"{response.status} {shown}".rstrip(), ok)

@@ -12,14 +12,14 @@ from urllib.parse import urlencode
 from autoscaling.ack.card_modes import GPU_MEMORY, WHOLE_GPU
 from autoscaling.ack.node_labels import POOL_LABEL
 from autoscaling.quantity import decimal, parse_quantity
-from live.cluster_client import Answer, ClusterClient, Object, object_in
+from live.cluster_client import ClusterClient, Object, Response, object_in
 
 _DEFAULT_WINDOW_SECONDS = 300
 """Kubernetes' default for a scale-down without a `behavior`."""
 
 
 class BrokenLinkError(Exception):
-    """An object is missing or can't be read, although the cluster answers."""
+    """An object is missing or can't be read, although the cluster responds."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ class ClusterReader:
 
     def get(self, path: str, **query: str) -> Object:
         """Read any path, such as a path of the custom metrics API."""
-        answer = self._client.request("GET", f"{path}?{urlencode(query)}" if query else path)
-        if answer.status >= 300:
-            raise BrokenLinkError(_explain(answer))
+        response = self._client.request("GET", f"{path}?{urlencode(query)}" if query else path)
+        if response.status >= 300:
+            raise BrokenLinkError(_explain(response))
         try:
-            return object_in(answer)
+            return object_in(response)
         except ValueError:
-            raise BrokenLinkError(f"the answer to {path} is not a JSON object") from None
+            raise BrokenLinkError(f"the response to {path} is not a JSON object") from None
 
     def api_service(self, name: str) -> Object:
-        """Read the registration of an aggregated API."""
+        """Read an APIService."""
         return self.get(f"/apis/apiregistration.k8s.io/v1/apiservices/{name}")
 
     def deployment(self, name: str, namespace: str) -> Object:
@@ -133,7 +133,7 @@ class ClusterReader:
         readings = _pod_values(status.get("currentMetrics"), "current")
         missing = [metric for metric in metrics if metric not in targets]
         if missing:
-            raise BrokenLinkError(f"the HPA has no averageValue target for the pods' {', '.join(missing)}")
+            raise BrokenLinkError(f"the HPA has no averageValue target for the pod metric {', '.join(missing)}")
         active = condition(hpa, "ScalingActive")
         scale_down = (spec.get("behavior") or {}).get("scaleDown") or {}
         window = scale_down.get("stabilizationWindowSeconds")
@@ -208,12 +208,12 @@ def _reason(condition: Object) -> str:
     return f"{condition.get('reason')}: {condition.get('message')}"
 
 
-def _explain(answer: Answer) -> str:
-    # The API server answers 503 if the server of an aggregated API is down.
-    if answer.status == 503:
-        return "the adapter does not answer (503)"
-    summary = "not found" if answer.status == 404 else f"the API server answers {answer.reason}"
+def _explain(response: Response) -> str:
+    # The API server responds with 503 if the server of an aggregated API is down.
+    if response.status == 503:
+        return "the adapter does not respond (503)"
+    summary = "not found" if response.status == 404 else f"the API server responds with {response.reason}"
     try:
-        return f"{summary} ({answer.status}): {object_in(answer)['message']}"
+        return f"{summary} ({response.status}): {object_in(response)['message']}"
     except (ValueError, KeyError):
-        return f"{summary} ({answer.status})"
+        return f"{summary} ({response.status})"

@@ -16,7 +16,7 @@ _LISTED = 8
 def why_no_value(
     metric: str, adapter: Adapter, pods: Sequence[str] = (), missing_exporter: Callable[[], str | None] = lambda: None
 ) -> str:
-    """Return a sentence on the broken link.
+    """Return a sentence about the broken link.
 
     Args:
         metric: the exposed name.
@@ -28,8 +28,8 @@ def why_no_value(
     if rule is None:
         exposed = sorted({name for rule in adapter.rules if (name := exposed_name(rule))})
         return (
-            f"no adapter rule exposes {metric} (exposed: {_some(exposed)}). If its ConfigMap was changed by hand, "
-            "revert the change; Pulumi does not see it"
+            f"no adapter rule exposes {metric} (exposed: {_some(exposed)}). If the adapter's ConfigMap was changed by "
+            "hand, revert the change: Pulumi does not detect it"
         )
     query = str(rule["seriesQuery"])
     # Before Prometheus, which is often unreachable from this machine.
@@ -53,12 +53,12 @@ def _broken_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequenc
         found = sorted({label for labelset in series for label in labelset} - {"__name__"})
         return (
             f"wrong labels: {name} lacks {' and '.join(missing)}, which the rule uses to find pods "
-            f"(its labels are {', '.join(found)}): {_label_cause(name)}"
+            f"(its series have the labels {', '.join(found)}): {_label_cause(name)}"
         )
     pod_label = labels.get("pod")
     lacking = [pod for pod in pods if pod_label and not any(labelset.get(pod_label) == pod for labelset in series)]
     if lacking:
-        why = "no process uses its GPU" if _is_gpu_series(name) else "the pod is not scraped"
+        why = "no process uses the pod's GPU" if _is_gpu_series(name) else "Prometheus does not scrape the pod"
         return f"no series: {name} has no series with {pod_label} {_some(lacking)}, because {why}"
     return f"Prometheus has {name}, but the adapter has not found it yet: wait for metricsAdapter.relistInterval"
 
@@ -73,11 +73,11 @@ def _no_series(name: str, prometheus: Prometheus) -> str:
     others = prometheus.current_series(f'{{__name__=~"{family}_.+"}}')
     if not others:
         return (
-            f"no exporter: Prometheus has no series {family}_*: turn on GPU monitoring of the cluster, and check "
+            f"no exporter: Prometheus has no series {family}_*: turn on GPU monitoring for the cluster, and check "
             "that the exporter runs on each GPU node"
         )
     names = sorted({labelset["__name__"] for labelset in others})
-    return f"no series: the exporter has no {name}, because no process uses a GPU (it has {_some(names)})"
+    return f"no series: the exporter has no {name}, because no process uses a GPU (the exporter has {_some(names)})"
 
 
 def _is_gpu_series(name: str) -> bool:
@@ -87,8 +87,8 @@ def _is_gpu_series(name: str) -> bool:
 
 def _label_cause(name: str) -> str:
     if _is_gpu_series(name):
-        return "the exporter is not ACK's, or uses other label names; set metricsAdapter.labels"
-    return "the rule and the scrape configuration disagree"
+        return "the exporter is not ACK's, or uses other label names: set metricsAdapter.labels"
+    return "use the same label names in the rule and in the scrape configuration"
 
 
 def _labels_by_resource(rule: Rule) -> dict[str, str]:

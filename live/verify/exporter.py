@@ -31,7 +31,7 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
     """Return which nodes lack an exporter, why, and what to do; None if no node lacks it.
 
     Args:
-        cluster: reads the cluster.
+        cluster: the reader of the cluster.
         node_pool: ID of the pool whose GPU nodes need the exporter.
         nodes: names of the nodes to check; empty: all nodes of the pool.
 
@@ -43,8 +43,8 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
         daemon_set = cluster.daemon_set(EXPORTER_NAME, EXPORTER_NAMESPACE)
     except BrokenLinkError as error:
         raise BrokenLinkError(
-            f"no exporter: the cluster has no DaemonSet {EXPORTER} ({error}): turn on its GPU monitoring, or set "
-            "metricsAdapter.labels for another exporter"
+            f"no exporter: DaemonSet {EXPORTER} was not found ({error}). Turn on GPU monitoring for the cluster, or "
+            "set metricsAdapter.labels if you run another exporter"
         ) from None
     pods = {pod.node: pod for pod in cluster.pods_of(daemon_set)}
     ready = {node for node, pod in pods.items() if pod.ready}
@@ -63,12 +63,18 @@ def missing_exporter(cluster: ClusterReader, node_pool: str, nodes: Collection[s
     if taints:
         return (
             f"{where}: DaemonSet {EXPORTER} does not tolerate the taint{'' if len(taints) == 1 else 's'} "
-            f"{', '.join(taints)}; `{_command(list(taints.values()), tolerated)}` adds the toleration"
+            f"{', '.join(taints)}; to add the toleration, run `{_command(list(taints.values()), tolerated)}`"
         )
     pod = pods.get(names[0])
     if pod is None:
-        return f"{where}: DaemonSet {EXPORTER} has no pod on {names[0]}; `kubectl describe` shows why"
-    return f"{where}: its pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason})"
+        return (
+            f"{where}: DaemonSet {EXPORTER} has no pod on {names[0]}; `kubectl describe daemonset {EXPORTER_NAME} "
+            f"-n {EXPORTER_NAMESPACE}` shows why"
+        )
+    return (
+        f"{where}: the exporter's pod {EXPORTER_NAMESPACE}/{pod.name} is not Ready ({pod.reason}); `kubectl describe "
+        f"pod {pod.name} -n {EXPORTER_NAMESPACE}` shows why"
+    )
 
 
 def _rules(entries: Sequence[Object]) -> list[_Rule]:

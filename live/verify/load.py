@@ -33,7 +33,7 @@ class Pace:
 
 
 class _View:
-    """An HPA and its Ready pods at one time."""
+    """A snapshot of an HPA and the number of its Ready pods."""
 
     def __init__(self, service: ServiceOutputs, cluster: ClusterReader) -> None:
         # Read the HPA first: its reading can't include a pod that becomes Ready between the requests.
@@ -58,7 +58,7 @@ class LoadTest:
     Args:
         service: an idle service.
         client: client of its cluster.
-        command: generates the load, then ends and prints `hey`'s summary.
+        command: the command that generates the load and prints `hey`'s summary at its end.
         reading: expected reading at the minimum number of replicas; None: any reading above the target.
         reading_tolerance: allowed deviation of the reading.
         peak: expected maximum of replicas; None: any number above the minimum.
@@ -158,7 +158,7 @@ class LoadTest:
             expected = f"above {target}"
             ok = highest is not None and highest > Decimal(target)
         else:
-            expected = f"{decimal(self._reading)}, give or take {decimal(self._tolerance)}, at {low} replica(s)"
+            expected = f"{decimal(self._reading)} plus or minus {decimal(self._tolerance)}, at {low} replica(s)"
             ok = highest is not None and abs(highest - self._reading) <= self._tolerance
         observed = "no reading" if highest is None else f"{decimal(highest)}/{target}"
         return Step("HPA reading under load", expected, observed, ok)
@@ -183,7 +183,7 @@ def _load_step(command: Sequence[str], observe: Callable[[], None], pace: Pace) 
         output.seek(0)
         summary = output.read().decode(errors="replace")
     counts = responses_by_code(summary)
-    observed = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items())) or "no answer"
+    observed = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items())) or "no response"
     errors = "Error distribution" in summary
     if errors:
         observed += ", and errors"

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 
 class OutputsError(Exception):
-    """The stack lacks outputs that the checks need; the message is a sentence."""
+    """The stack lacks outputs that the checks need. The message is a full sentence for the user."""
 
 
 class _Outputs(BaseModel):
@@ -36,7 +36,7 @@ class ServiceOutputs(_Outputs):
     address: str
     predict_url: str
     answer: str
-    """Expected answer to a GET of `predict_url`, without surrounding white space; empty: any answer."""
+    """Expected body of the response from `predict_url`, without surrounding white space; empty: any body."""
     hpa: str
     metrics: Annotated[list[MetricOutputs], Field(min_length=1)]
     """The load test watches the first metric."""
@@ -72,11 +72,12 @@ class StackOutputs(_Outputs):
             OutputsError: an output is missing or invalid.
         """
         if not outputs:
-            raise OutputsError(f"Stack {stack} has no outputs: run `pulumi up` on it first.")
+            raise OutputsError(f"Stack {stack} has no outputs: run `pulumi up` on that stack first.")
         try:
             return cls.model_validate(dict(outputs))
         except ValidationError as error:
             location = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise OutputsError(
-                f"Stack {stack} has no valid output {location}: run `pulumi up` on it with this version."
+                f"Output {location} of stack {stack} is missing or not valid: run `pulumi up` on that stack with this "
+                "version of the program."
             ) from None

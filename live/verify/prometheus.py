@@ -27,7 +27,7 @@ class Prometheus:
     """The HTTP API of Prometheus, as the adapter uses it."""
 
     url: str = field(repr=False)
-    """The part before `/api/v1`; a secret."""
+    """Address, without `/api/v1/...`; a secret."""
     headers: Mapping[str, str] = field(repr=False)
     """Headers of each query; secrets."""
 
@@ -38,7 +38,7 @@ class Prometheus:
             PrometheusError: Prometheus can't be reached, refuses the credentials, or fails.
         """
         try:
-            answer = web().request(
+            response = web().request(
                 "GET",
                 f"{self.url.rstrip('/')}/api/v1/query",
                 fields={"query": selector},
@@ -48,18 +48,21 @@ class Prometheus:
         # An invalid header raises a ValueError whose text quotes it.
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             raise PrometheusError(
-                f"can't be reached from here ({type(error).__name__}): query {selector} from inside the cluster's VPC"
+                f"can't be reached from this machine ({type(error).__name__}): query {selector} from inside the "
+                "cluster's VPC"
             ) from None
-        if answer.status == 401:
+        if response.status == 401:
             refused = "the adapter's credentials" if self.headers else "queries without credentials"
             raise PrometheusError(
-                f"refuses {refused} (401): prometheus.auth needs the AccessKey of a RAM user that may read the "
-                "instance (type basic, for V2), or the instance's token (type token, for V1)"
+                f"refuses {refused} (401): set prometheus.auth. An instance of V2 needs type basic with the "
+                "accessKeyId and accessKeySecret of a RAM user that may read the instance; V1 needs type token with "
+                "the instance's token. Set the secret with `pulumi config set --secret --path prometheus.auth.token` "
+                "(or .accessKeySecret)"
             )
         try:
-            content = json.loads(answer.data)
+            content = json.loads(response.data)
             return [sample["metric"] for sample in content["data"]["result"]]
         except (ValueError, KeyError, TypeError):
             raise PrometheusError(
-                f"answers {answer.status} to the query {selector}: run it from inside the cluster's VPC"
+                f"responds with status {response.status} to the query {selector}: run it from inside the cluster's VPC"
             ) from None

@@ -14,7 +14,7 @@ _INTERVAL_SECONDS = 1.0
 
 
 class NoMetricsError(Exception):
-    """The wait timed out. The message is a sentence on the broken link."""
+    """The wait timed out. The message is a sentence about the broken link."""
 
 
 async def wait_until_metrics_are_read(

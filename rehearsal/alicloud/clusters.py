@@ -37,7 +37,8 @@ def new_cluster(account: Account, inputs: dict[str, Any]) -> tuple[str, CloudRes
     cloud, layout = account.cloud, account.layout
     if cloud.cluster:
         raise RehearsalError(
-            f"The rehearsal cloud can hold only one cluster, and {cloud.cluster.cluster_id} exists. Delete it first."
+            f"The rehearsal cloud can hold only one cluster, and {cloud.cluster.cluster_id} exists. Delete that "
+            "cluster first."
         )
     vpc_id = _require_network(cloud, inputs)
     public = inputs.get("slbInternetEnabled", True)

@@ -53,7 +53,7 @@ def require_unused(cloud: Cloud, identity: str) -> None:
 
 
 def vswitches(cloud: Cloud, vpc_id: str) -> Iterator[tuple[str, CloudResource]]:
-    """Yield id and resource of each vSwitch of a VPC."""
+    """Yield the ID and the resource of each vSwitch of a VPC."""
     for identity, resource in cloud.resources.items():
         if resource.type == SWITCH and resource.inputs["vpcId"] == vpc_id:
             yield identity, resource

@@ -48,7 +48,7 @@ def node_waiter(kubeconfig: Path, store: CloudStore, cancelled: threading.Event,
         when = "when the operation was cancelled" if cancelled.is_set() else f"after {seconds:g} s"
         raise RehearsalError(
             f"Node pool {pool_id} needs {'at least ' if autoscaling else ''}{minimum} Ready nodes, but {when} {state}. "
-            f"Check `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run `pulumi` again."
+            f"Check `kubectl get nodes -l {POOL_LABEL}={pool_id}`, then run the `pulumi` command again."
         )
 
     return wait

@@ -1,4 +1,4 @@
-"""Input checks of the vendor's provider, from its schema (`schema.json`)."""
+"""The input checks of the Alibaba Cloud provider, taken from its schema (`schema.json`)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class CloudCluster(BaseModel):
 
 
 class Cloud(BaseModel):
-    """The content of the file."""
+    """The state of the simulated cloud, as stored in its file."""
 
     cluster: CloudCluster | None = None
     """None while the account has no cluster. Kept apart from `resources`, where its Prometheus has the same id."""
@@ -62,7 +62,7 @@ class Cloud(BaseModel):
     """The newest version: the default of a new cluster."""
     resources: dict[str, CloudResource] = {}
     prometheus_access: str | None = None
-    """SHA-256 of the Authorization header that the Prometheus instance requires; None: not required."""
+    """SHA-256 of the Authorization header that the Prometheus instance requires; None: no header is required."""
     failures: dict[str, list[str]] = {}
     """Injected failures by type; each makes the next creation of that type fail."""
 
@@ -93,7 +93,7 @@ class Account:
 
 
 def new_id(kind: str) -> str:
-    """Return an id in the vendor's form, such as `vsw-` and 20 hexadecimal digits."""
+    """Return an ID in the vendor's form, such as `vsw-` and 20 hexadecimal digits."""
     return f"{kind}-{secrets.token_hex(10)}"
 
 

@@ -136,23 +136,23 @@ class AdapterAgent:
         self._running = None
 
     async def _write_kubeconfig(self, folder: Path, desired: _DesiredProcess) -> None:
-        answer = await asyncio.to_thread(
+        response = await asyncio.to_thread(
             self._cluster.core.create_namespaced_service_account_token,
             desired.service_account,
             desired.namespace,
             {"spec": {"audiences": [], "expirationSeconds": 86_400}},
         )
-        authority, user = self._layout.server_authority.read_bytes(), {"token": answer.status.token}
+        authority, user = self._layout.server_authority.read_bytes(), {"token": response.status.token}
         write_private(folder / "kubeconfig", kubeconfig(self._layout.api_server, authority, user))
 
     async def _serves(self, desired: _DesiredProcess) -> bool:
         if not self._processes.running(self.process_name):
             return False
         try:
-            answer = await self._probe.get(f"https://{desired.address}:{desired.port}/readyz")
+            response = await self._probe.get(f"https://{desired.address}:{desired.port}/readyz")
         except httpx.HTTPError:
             return False
-        return answer.is_success
+        return response.is_success
 
     async def _report(self, pod: Object, serving: bool) -> None:
         status = "True" if serving else "False"

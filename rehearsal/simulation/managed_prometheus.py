@@ -38,11 +38,11 @@ def application(layout: Layout, store: CloudStore, client: httpx.AsyncClient) ->
             raise web.HTTPNotFound(text="the cluster has no Prometheus instance\n")
         if not cloud.allows_query(request.headers.get("Authorization", "")):
             raise web.HTTPUnauthorized(text="the AccessKey may not read the instance\n")
-        answer = await client.request(
+        response = await client.request(
             request.method, upstream + path, params=request.query, content=await request.read()
         )
-        headers = {name: answer.headers[name] for name in _FORWARDED if name in answer.headers}
-        return web.Response(status=answer.status_code, body=answer.content, headers=headers)
+        headers = {name: response.headers[name] for name in _FORWARDED if name in response.headers}
+        return web.Response(status=response.status_code, body=response.content, headers=headers)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", query)
