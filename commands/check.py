@@ -10,7 +10,7 @@ from commands.command_line import examples, explained, stack_file, stack_option
 @click.command(epilog=examples("check --stack dev"))
 @stack_option
 def check(stack: str) -> None:
-    """Check the settings of a stack, without Pulumi or the cloud.
+    """Check a stack's settings without Pulumi or the cloud.
 
     Prints warnings and a summary of the settings, or each fault with its line.
     """

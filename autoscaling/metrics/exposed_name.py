@@ -38,7 +38,7 @@ def derived_name(name: RuleName, series: str) -> str:
         # The adapter treats an empty pattern as unset.
         pattern = regex(name.matches or ".*")
     except QueryError as error:
-        raise NameFaultError("name.matches", f"is not valid, so the adapter would not start: {error}") from None
+        raise NameFaultError("name.matches", f"keeps the adapter from starting: {error}") from None
     found = pattern.search(series)
     if found is None:
         raise NameFaultError(

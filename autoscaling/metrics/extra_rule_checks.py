@@ -156,7 +156,7 @@ def _filters(rule: ExtraRule) -> Iterator[RuleFinding]:
             try:
                 regex(pattern)
             except QueryError as error:
-                yield RuleFinding(f"seriesFilters[{index}]", f"is not valid, so the adapter would not start: {error}")
+                yield RuleFinding(f"seriesFilters[{index}]", f"keeps the adapter from starting: {error}")
 
 
 def _query(rule: ExtraRule, series: str) -> Iterator[RuleFinding]:

@@ -99,10 +99,10 @@ def _access(proposal: Proposal, release: HelmRelease, settings: Settings, promet
     authorization = next((str(header["Authorization"]) for header in headers if "Authorization" in header), None)
     if authorization and settings.prometheus.auth.type == "none":
         basic = authorization.startswith("Basic ")
-        keys = "type basic, accessKeyId and accessKeySecret" if basic else "type token and token"
+        keys = "type basic, accessKeyId and accessKeySecret" if basic else "type token, and token"
         secret = "accessKeySecret" if basic else "token"
         proposal.problems.append(
-            f"release {release.name} sends an Authorization header to Prometheus. Set the keys of prometheus.auth: "
+            f"release {release.name} sends an Authorization header to Prometheus. Set prometheus.auth with "
             f"{keys}. Set the secret with `pulumi config set --secret --path prometheus.auth.{secret}`."
         )
     url = value_at(release.values, (*_PROMETHEUS, "url"))

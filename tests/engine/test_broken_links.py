@@ -112,7 +112,7 @@ def relabeled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        (adapter_down, "custom metrics API: the adapter is down: no pod runs behind kube-system/"),
+        (adapter_down, "custom metrics API: the adapter is down: Service kube-system/"),
         (other_owner, "custom metrics API: it belongs to monitoring/prometheus-adapter, not to kube-system/"),
         pytest.param(
             wrong_port,

@@ -56,7 +56,7 @@ def test_up_keeps_a_rule_while_an_hpa_reads_it_and_removes_it_afterwards(rehears
     autoscaling.create_namespaced_horizontal_pod_autoscaler("default", hpa_on_old_metric("of-another-team"))
 
     set_aggregation(rehearsal)
-    message = f"The adapter keeps its rule for {BEFORE}, which the settings no longer have: an HPA still reads it"
+    message = f"The adapter keeps its rule for {BEFORE}, although the rule is no longer in the settings"
     with ServiceWatch(rehearsal.api, service) as service_watch:
         result = rehearsal.up()
     assert f"{message} (default/gpu-hpa, default/of-another-team)" in result.stdout

@@ -48,7 +48,7 @@ def test_up_reports_a_wrong_access_key_and_works_with_the_right_key(rehearsal: R
     with pytest.raises(automation.CommandError) as failure:
         rehearsal.up()
     output = str(failure.value)
-    assert "Prometheus refuses the adapter's credentials (401): prometheus.auth needs the AccessKey" in output
+    assert "Prometheus refuses the adapter's credentials (401): set prometheus.auth." in output
     assert "Traceback" not in output
 
     authenticate(rehearsal, RIGHT)

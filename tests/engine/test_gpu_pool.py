@@ -162,8 +162,8 @@ def test_a_preview_warns_about_changes_that_existing_nodes_ignore(rehearsal: Reh
     rehearsal.edit(gpuNodePool={**pool, "driverVersion": "570.133.20", "taints": []})
     output = rehearsal.stack.preview(color="never").stdout
     rehearsal.edit(gpuNodePool=pool)
-    assert "gpuNodePool: changes of driverVersion, taints apply to new nodes only. Drain and remove" in output
-    assert "gpuNodePool.taints: the provider cannot empty the list" in output
+    assert "gpuNodePool: changes to driverVersion, taints apply to new nodes only. To change the" in output
+    assert "gpuNodePool.taints: the provider can't remove all taints" in output
 
 
 def test_placeholders_without_a_gpu_do_not_block_up(rehearsal: Rehearsal) -> None:

@@ -79,7 +79,7 @@ def test_reports_an_unreachable_cluster_and_deletes_files_of_an_earlier_run(
     ("changes", "message"),
     [
         ({"ackgpu:cluster": {"create": {"zones": ["cn-hangzhou-h"]}}}, "cluster.create creates a new cluster"),
-        ({"ackgpu:platform": "organization/ackgpu/platform"}, "platform is 'organization/ackgpu/platform'"),
+        ({"ackgpu:platform": "organization/ackgpu/platform"}, "`platform` is 'organization/ackgpu/platform'"),
     ],
 )
 def test_refuses_a_stack_without_an_existing_cluster(
@@ -144,9 +144,9 @@ def test_reports_where_to_change_live_values_that_contradict_each_other(
     assert line
     assert "ackgpu:services:" in draft.read_text().splitlines()[int(line[1]) - 1]
     assert fix == (
-        "The lines with a + are live values, which replace the values in Pulumi.dev.yaml. Change the live resources "
-        "(the pool in the ACK console; Deployment, Service and HPA with kubectl, such as `kubectl edit hpa -n default "
-        "gpu-hpa`), then run `./ackgpu adopt` again."
+        "Lines with a + show live values, which replace those in Pulumi.dev.yaml. Change the live values that are not "
+        "valid: the node pool in the ACK console; the Deployment, Service and HPA with kubectl, such as `kubectl edit "
+        "hpa -n default gpu-hpa`. Then run `./ackgpu adopt` again."
     )
     assert "max: 10" in (checkout / "Pulumi.dev.yaml").read_text()
 

@@ -73,9 +73,9 @@ def test_names_other_pools_and_services_when_ours_are_missing() -> None:
     live = LiveObjects([manifests(service=None, other_services=[public])], release())
     assert take_inventory(settings(), account(pools=pools), live, ()).missing == [
         "node pool gpu: the cluster has gpu-v100 (ecs.gn6v-c8g1.2xlarge), gpu-t4 (ecs.gn6i-c4g1.xlarge, "
-        "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to adopt a pool, or `up` creates a new pool",
-        "Service default/bert-svc: the pods already have default/bert-lb (LoadBalancer); `up` would add this Service "
-        "with its own load balancer",
+        "ecs.gn6i-c8g1.2xlarge); set gpuNodePool.name to adopt a pool, or `pulumi up` creates a new pool",
+        "Service default/bert-svc: the pods already have default/bert-lb (LoadBalancer); `pulumi up` would add this "
+        "Service with its own load balancer",
     ]
 
 
@@ -187,7 +187,7 @@ def test_reports_another_policy_selection_of_an_hpa(policy: str) -> None:
 
 def test_reports_an_hpa_without_a_behavior_if_kubernetes_defaults_differ() -> None:
     [note] = effects(hpa(None), hpa(with_defaults(stabilizationWindowSeconds=300)))
-    assert note.startswith("HPA default/gpu-hpa has no behavior and would get the Kubernetes defaults")
+    assert note.startswith("HPA default/gpu-hpa has no `behavior` and would get the defaults of Kubernetes")
     # v2beta1 has no behavior.
     assert list(effects(hpa(None), hpa(None))) == []
 

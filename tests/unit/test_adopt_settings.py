@@ -196,7 +196,7 @@ def test_reports_a_release_of_another_stack() -> None:
 @pytest.mark.parametrize("status", ["pending-upgrade", "failed"])
 def test_refuses_an_unfinished_or_failed_release(status: str) -> None:
     *_, [problem] = changed_release(release(status=status))
-    assert f"is {status}. First repair it" in problem
+    assert f"is {status}. First repair the release" in problem
 
 
 @pytest.mark.parametrize(("value", "kind"), [("Basic abc", "basic"), ("abc", "token")])
@@ -232,7 +232,8 @@ def changed_service(
 
 
 NEW_BUDGET = (
-    "PodDisruptionBudget default/bert would be created: draining a node then evicts only one of its pods at a time."
+    "PodDisruptionBudget default/bert would be created: draining a node then evicts only one pod of the service at a "
+    "time."
 )
 
 
@@ -295,7 +296,7 @@ def test_refuses_another_selector() -> None:
     assert live.deployment
     live.deployment["spec"]["selector"]["matchLabels"] = {"run": "bert"}
     *_, [problem] = changed_service(live)
-    assert "selects its pods by run=bert, the program by app=bert" in problem
+    assert "selects pods by run=bert, but the program selects app=bert" in problem
 
 
 def test_refuses_a_second_container() -> None:
@@ -315,7 +316,7 @@ def test_proposes_port_and_address_type_and_reports_what_would_be_lost() -> None
     assert (changes["port"], changes["loadBalancer"]) == (8080, "intranet")
     live.service["spec"].update({"type": "ClusterIP", "ports": [{"port": 80}, {"port": 9000}]})
     _, [_, note], [problem] = changed_service(live)
-    assert "has type ClusterIP, would become a LoadBalancer" in note
+    assert "has type ClusterIP. It would become a LoadBalancer" in note
     assert "and lose 9000" in problem
 
 
@@ -376,8 +377,9 @@ def test_reports_a_live_budget_because_two_budgets_block_evictions() -> None:
     budgets = [{"metadata": {"namespace": "default", "name": name}} for name in ("team", "other")]
     _, [note], _ = changed_service(manifests(disruption_budgets=budgets))
     assert note == (
-        "PodDisruptionBudget default/bert would be created, but its pods already have default/team, default/other. "
-        "Kubernetes can't evict a pod with two. Delete default/team, default/other first."
+        "PodDisruptionBudget default/bert would be created, but another PodDisruptionBudget already selects the same "
+        "pods: default/team, default/other. Kubernetes can't evict a pod that two budgets select. Delete default/team, "
+        "default/other first."
     )
 
 

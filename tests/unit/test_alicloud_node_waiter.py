@@ -124,7 +124,7 @@ def test_a_timeout_reports_the_current_nodes(api: ApiServer, kubeconfig: Path, s
         node_waiter(kubeconfig, store, threading.Event(), seconds=0.3)("np1", 2)
     assert str(failure.value) == (
         "Node pool np1 needs 2 Ready nodes, but after 0.3 s it had 2 nodes, 1 of them Ready. "
-        "Check `kubectl get nodes -l alibabacloud.com/nodepool-id=np1`, then run `pulumi` again."
+        "Check `kubectl get nodes -l alibabacloud.com/nodepool-id=np1`, then run the `pulumi` command again."
     )
 
 

@@ -200,6 +200,6 @@ def test_a_credential_plugin_can_return_a_certificate(secured: FakeCluster, tmp_
 @pytest.mark.parametrize("script", ["echo c2VjcmV0 >&2; exit 1", "echo c2VjcmV0", "echo {}"])
 def test_reports_a_failed_credential_plugin_without_its_output(script: str) -> None:
     user = {"exec": {"apiVersion": "v1", "command": "sh", "args": ["-c", script]}}
-    with pytest.raises(cluster_client.UnreachableError, match=r"credential plugin sh fails\. Run it") as failure:
+    with pytest.raises(cluster_client.UnreachableError, match=r"credential plugin sh fails\. Run sh") as failure:
         read(access({}, user))
     assert "c2VjcmV0" not in str(failure.value)

@@ -190,11 +190,11 @@ def test_an_existing_network_is_used_without_creating_resources_in_it() -> None:
         ),
         (
             {"podVswitchIds": ["vsw-pods-h"]},
-            "vswitchIds has vsw-i in zone cn-hangzhou-i, but podVswitchIds has no vSwitch in it",
+            "vswitchIds has vsw-i in zone cn-hangzhou-i, but podVswitchIds has no vSwitch there",
         ),
         (
             {"vswitchIds": ["vsw-h"]},
-            "podVswitchIds has vsw-pods-i in zone cn-hangzhou-i, but vswitchIds has no vSwitch in it",
+            "podVswitchIds has vsw-pods-i in zone cn-hangzhou-i, but vswitchIds has no vSwitch there",
         ),
     ],
     ids=["overlap", "gone", "two VPCs", "no pods' zone", "no nodes' zone"],
@@ -247,7 +247,7 @@ NEW = NewCluster(name="n", spec="ack.pro.small", zones=ZONES, system_instance_ty
 
 @pytest.mark.parametrize("fields", [{}, {"cluster_id": "c1", "create": NEW}])
 def test_args_require_either_an_id_or_a_new_cluster(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="set either cluster_id, to adopt a cluster, or create"):
+    with pytest.raises(ValueError, match="set exactly one of cluster_id"):
         AckClusterArgs(region="cn-hangzhou", **fields)
 
 

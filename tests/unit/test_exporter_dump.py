@@ -63,14 +63,14 @@ def test_labels_of_the_exporters_own_pod_do_not_count_as_the_workloads() -> None
 def test_the_preset_for_prefixed_labels_finds_the_workload() -> None:
     judgement = judge(EXPORTED, "upstream-exported")
     assert judgement.usable
-    assert "Series with a pod in exported_namespace and exported_pod: 1 of 1 (demo/bert-7c9-aaaaa)." in judgement.text
+    assert "1 of 1 series name a pod in exported_namespace and exported_pod: demo/bert-7c9-aaaaa." in judgement.text
     assert judgement.text.endswith("An HPA can use DCGM_FI_DEV_GPU_UTIL.")
 
 
 def test_the_exporters_own_dump_has_no_prefix_yet() -> None:
     judgement = judge(UPSTREAM, "upstream-exported")
     assert judgement.usable
-    assert "Prometheus adds the prefix exported_ to namespace and pod" in judgement.text
+    assert "it adds the prefix exported_ to namespace and pod" in judgement.text
 
 
 def test_suggests_another_preset_that_matches() -> None:
@@ -84,19 +84,19 @@ def test_an_idle_card_does_not_affect_the_other_cards() -> None:
     judgement = judge(UPSTREAM + idle, "upstream")
     assert judgement.usable
     assert judgement.text.startswith("2 series of 2 cards (Tesla T4)")
-    assert "Series with a pod in namespace and pod: 1 of 2" in judgement.text
+    assert "1 of 2 series name a pod in namespace and pod" in judgement.text
 
 
 def test_empty_labels_name_no_pod() -> None:
     judgement = judge('DCGM_FI_DEV_GPU_UTIL{gpu="0",namespace="",pod="",container=""} 3\n', "upstream")
     assert not judgement.usable
-    assert "No series has a value in namespace and pod" in judgement.text
+    assert "No series has values for the labels namespace and pod" in judgement.text
 
 
 def test_an_hpa_cannot_use_metrics_outside_the_catalogue() -> None:
     judgement = judge('DCGM_FI_DEV_SM_CLOCK{gpu="0",namespace="demo",pod="bert-a"} 210\n', "upstream")
     assert not judgement.usable
-    assert "An HPA can use none of these series with metricsAdapter.labels upstream" in judgement.text
+    assert "No HPA can use these series with metricsAdapter.labels set to upstream" in judgement.text
 
 
 @pytest.mark.case("A3")
@@ -114,7 +114,7 @@ def test_names_the_metric_that_works_for_mig_instances() -> None:
     [
         ("up 1\n", "It has no DCGM_"),
         ("", "It has no DCGM_"),
-        ("<html>", "not in Prometheus' text format"),
+        ("<html>", "not in the Prometheus text format"),
     ],
 )
 def test_refuses_text_that_is_not_a_gpu_exporters_dump(dump: str, sentence: str) -> None:
@@ -139,5 +139,5 @@ def test_the_exit_code_of_the_command_shows_the_result(
     assert run(monkeypatch, "-", stdin="up 1") == 2
     missing, binary, other = capsys.readouterr().err.splitlines()
     assert "No such file or directory" in missing
-    assert binary == "FILE is not UTF-8 text. Save the exporter's /metrics page."
+    assert binary == "FILE is not UTF-8 text. Pass a saved copy of the exporter's /metrics page."
     assert other.startswith("FILE can't be used. It has no DCGM_")

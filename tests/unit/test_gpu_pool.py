@@ -196,7 +196,7 @@ def test_settings_become_the_args_of_the_pool() -> None:
     assert (spec.key_name, spec.driver_version, spec.vswitch_ids) == (None, None, ())
 
 
-NEW_ONLY = "apply to new nodes only. Drain and remove the existing nodes; the pool replaces them."
+NEW_ONLY = "apply to new nodes only. To change the existing nodes, drain and remove them; the pool replaces them."
 OLD: dict[str, Any] = {
     "labels": [{"key": "ack.node.gpu.schedule", "value": "default"}],
     "taints": [{"key": "team", "value": "ml", "effect": "NoSchedule"}],
@@ -219,17 +219,17 @@ OLD: dict[str, Any] = {
 )
 def test_warns_about_changes_that_apply_to_new_nodes_only(changes: dict[str, Any], names: list[str]) -> None:
     sentences = list(update_warnings(OLD, OLD | changes))
-    assert sentences == ([f"gpuNodePool: changes of {', '.join(names)} {NEW_ONLY}"] if names else [])
+    assert sentences == ([f"gpuNodePool: changes to {', '.join(names)} {NEW_ONLY}"] if names else [])
 
 
 def test_a_pool_without_the_label_is_in_the_default_card_mode() -> None:
     unlabelled = {**OLD, "labels": [{"key": "team", "value": "ml"}]}
     assert list(update_warnings(unlabelled, OLD)) == []
     shared = {**OLD, "labels": [{"key": "ack.node.gpu.schedule", "value": "cgpu"}]}
-    assert list(update_warnings(unlabelled, shared)) == [f"gpuNodePool: changes of cardMode {NEW_ONLY}"]
+    assert list(update_warnings(unlabelled, shared)) == [f"gpuNodePool: changes to cardMode {NEW_ONLY}"]
 
 
 def test_warns_about_taints_that_the_provider_cannot_remove() -> None:
     sentences = list(update_warnings(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
     assert len(sentences) == 2
-    assert sentences[1].startswith("gpuNodePool.taints: the provider cannot empty the list")
+    assert sentences[1].startswith("gpuNodePool.taints: the provider can't remove all taints")

@@ -103,7 +103,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_another_chart_version_warns_and_replaces_the_release(logged: pytest.LogCaptureFixture) -> None:
     release = previewed(record(version="1.2.0")).resource(RELEASE)
     assert (
-        "The adapter's chart changes from 1.2.0 to 1.3.2. `up` uninstalls the release and installs it again"
+        "The adapter's chart changes from 1.2.0 to 1.3.2. `pulumi up` uninstalls the release and installs it again"
         in logged.text
     )
     assert release.replace_on_changes == ("version",)
@@ -146,7 +146,8 @@ def test_keeps_and_reports_a_rule_that_an_hpa_reads(logged: pytest.LogCaptureFix
     recorder = previewed(record(), hpas=(reader("queue"),))
     assert rules_of(recorder) == [RULE, *RuleSet().rules()]
     assert (
-        "keeps its rule for queue, which the settings no longer have: an HPA still reads it (demo/own)" in logged.text
+        "keeps its rule for queue, although the rule is no longer in the settings, because these HPAs still read the "
+        "metric: demo/own" in logged.text
     )
     assert "queue" in recorder.outputs["adapterRules"]
 

@@ -29,6 +29,7 @@ from tests.unit.program import Recorder, run_program, stack_config
 
 CUSTOM, EXTERNAL = "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
+NOT_A_LIST = "sends a response that is not a list of Kubernetes objects: check the server in the kubeconfig"
 HPAS = "/apis/autoscaling/v1/namespaces/demo/horizontalpodautoscalers"
 HPA, SCALED_OBJECT, CRON_HPA = SCALERS
 
@@ -120,7 +121,7 @@ def test_names_both_adapters_and_what_to_do() -> None:
         "v1beta1.custom.metrics.k8s.io belongs to monitoring/prometheus-adapter (Helm release prometheus-adapter), but "
         "the adapter of this stack, kube-system/ack-alibaba-cloud-metrics-adapter-custom-service, serves the same API. "
         "Each API can have only a single adapter. Uninstall the other adapter: `helm uninstall prometheus-adapter "
-        "-n monitoring`. If a registration remains, run `kubectl delete apiservice v1beta1.custom.metrics.k8s.io`."
+        "-n monitoring`. If an APIService remains, run `kubectl delete apiservice v1beta1.custom.metrics.k8s.io`."
     ]
 
 
@@ -196,7 +197,8 @@ def test_reports_an_own_hpa_that_would_remain_beside_its_successor(retained: boo
     sentences = list(other_autoscalers([bert], {HPA: [scaler(hpa, stack="ackgpu/dev")]}, "ackgpu/dev"))
     assert bool(sentences) is reported
     assert all(
-        "Keep the old name, or run `kubectl delete hpa old -n demo` first." in sentence for sentence in sentences
+        "Set autoscaler.name back to old, or first run `kubectl delete hpa old -n demo`." in sentence
+        for sentence in sentences
     )
 
 
@@ -205,7 +207,7 @@ def test_a_run_does_not_rename_a_retained_hpa(setting: str) -> None:
     kept = config()
     kept["ackgpu:services"][0][setting] = True
     snapshot = Snapshot([], {HPA: [scaler("old", stack="ackgpu/unit")]})
-    with pytest.raises(pulumi.RunError, match="`up` keeps it beside HPA demo/bert-gpu"):
+    with pytest.raises(pulumi.RunError, match="`pulumi up` would not delete old"):
         run_program(kept, Recorder(snapshot=snapshot))
 
 
@@ -231,7 +233,7 @@ def test_warns_about_an_unknown_former_name(renamed: bool, hpas: list[Any], repo
 def test_names_both_autoscalers_and_what_to_do() -> None:
     assert list(other_autoscalers([BERT], {HPA: [BERT_CPU]}, "ackgpu/dev")) == [
         "HorizontalPodAutoscaler demo/bert-cpu scales Deployment demo/bert, and so does HPA demo/bert-gpu of this "
-        "stack. A Deployment can have only a single autoscaler. Delete the other (`kubectl delete "
+        "stack. A Deployment can have only a single autoscaler. Delete the other autoscaler (`kubectl delete "
         "horizontalpodautoscalers bert-cpu -n demo`), or remove the service from services."
     ]
 
@@ -259,7 +261,7 @@ def test_names_both_autoscalers_and_what_to_do() -> None:
 def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found: Any, reported: bool) -> None:
     sentences = list(other_autoscalers([BERT], {kind: [found]}, "ackgpu/dev"))
     assert [kind.kind in sentence for sentence in sentences] == ([True] if reported else [])
-    assert all(("let it point at the HPA" in sentence) == (kind is CRON_HPA) for sentence in sentences)
+    assert all(("or point it at the HPA instead" in sentence) == (kind is CRON_HPA) for sentence in sentences)
 
 
 @pytest.mark.case("C5")
@@ -283,7 +285,7 @@ def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found
             "HorizontalPodAutoscaler demo/bert-gpu of stack ackgpu/other scales Deployment demo/bert, but the HPA of "
             "this stack for Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete "
             "horizontalpodautoscalers bert-gpu -n demo`), or set another autoscaler.name for the service. If "
-            "ackgpu/other is an earlier name of this stack, keep it with `kubectl annotate hpa bert-gpu -n demo "
+            "ackgpu/other is an earlier name of this stack, keep the HPA with `kubectl annotate hpa bert-gpu -n demo "
             "--overwrite ackgpu/stack=ackgpu/dev`.",
         ),
     ],
@@ -350,7 +352,8 @@ def test_warns_about_forbidden_lists(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     run_against({path: (403, {"message": "no"}) for path in (REGISTRATIONS, HPAS)})
     assert caplog.messages == [
-        f"Could not check fully for conflicting adapters and HPAs: the credential may not list {path}."
+        f"Could not check fully for conflicting adapters and HPAs: the credential may not list {path}. "
+        "Grant the credential this permission."
         for path in (REGISTRATIONS, HPAS)
     ]
 
@@ -359,9 +362,9 @@ def test_warns_about_forbidden_lists(caplog: pytest.LogCaptureFixture) -> None:
     ("answer", "reason"),
     [
         ((401, {"message": "Unauthorized"}), r"refuses the credential \(401\): get a new kubeconfig"),
-        ((500, {"message": "etcd"}), "answers 500"),
-        ("<html>", "returns an answer that is not a list of Kubernetes objects"),
-        ("[]", "returns an answer that is not a list of Kubernetes objects"),
+        ((500, {"message": "etcd"}), "responds with status 500"),
+        ("<html>", NOT_A_LIST),
+        ("[]", NOT_A_LIST),
     ],
 )
 def test_a_failed_read_stops_up_and_is_a_warning_at_preview(

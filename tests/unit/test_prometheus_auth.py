@@ -195,7 +195,7 @@ def test_checks_use_the_adapters_credentials_and_report_a_refusal() -> None:
     assert sent == HEADER
     assert "the adapter has not found it yet" in step.observed
     step, sent = checked(f"--prometheus-header=Authorization={HEADER}", **{query(RULE["seriesQuery"]): (401, "")})
-    assert "Prometheus refuses the adapter's credentials (401): prometheus.auth needs the AccessKey" in step.observed
+    assert "Prometheus refuses the adapter's credentials (401): set prometheus.auth." in step.observed
     assert HEADER not in step.observed
 
 

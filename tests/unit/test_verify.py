@@ -54,7 +54,7 @@ def test_the_checks_accept_the_programs_outputs() -> None:
 
 
 def test_a_stack_without_outputs_needs_an_up_first() -> None:
-    with pytest.raises(OutputsError, match=r"Stack dev has no outputs: run `pulumi up` on it first"):
+    with pytest.raises(OutputsError, match=r"Stack dev has no outputs: run `pulumi up` on that stack first"):
         StackOutputs.of("dev", {})
-    with pytest.raises(OutputsError, match=r"Stack dev has no valid output clusterId: run `pulumi up` on it"):
+    with pytest.raises(OutputsError, match=r"Output clusterId of stack dev is missing or not valid: run `pulumi up`"):
         StackOutputs.of("dev", {"metrics": []})

@@ -118,8 +118,8 @@ def kubeconfig(content: str) -> Any:
     ("break_machine", "arguments", "sentence"),
     [
         (pulumi_fails, [], "Could not read the outputs of stack dev: no stack named 'dev' found."),
-        (no_pulumi, [], "pulumi is not on PATH. Install it"),
-        (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on it first."),
+        (no_pulumi, [], "pulumi is not on PATH. Install pulumi"),
+        (no_outputs, [], "Stack dev has no outputs: run `pulumi up` on that stack first."),
         (no_kubeconfig, [], "The cluster can't be reached: the file in KUBECONFIG, or ~/.kube/config, does not"),
         (kubeconfig(""), [], "The cluster can't be reached: the kubeconfig's current context, server,"),
         (kubeconfig("[]"), [], "The cluster can't be reached: the kubeconfig's current context, server,"),

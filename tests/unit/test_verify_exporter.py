@@ -103,7 +103,8 @@ def test_the_command_for_a_taint_keeps_existing_tolerations() -> None:
     assert not step.ok
     assert step.observed.startswith(
         "no exporter runs on n2, n3: DaemonSet arms-prom/ack-prometheus-gpu-exporter does not tolerate the taint "
-        "team=ml:NoSchedule; `kubectl patch daemonset -n arms-prom ack-prometheus-gpu-exporter -p "
+        "team=ml:NoSchedule; to add the toleration, run `kubectl patch daemonset -n arms-prom "
+        "ack-prometheus-gpu-exporter -p "
     )
     [command] = re.findall("`(.+)`", step.observed)
     patch = json.loads(shlex.split(command)[-1])
@@ -116,7 +117,10 @@ def test_a_pod_that_does_not_start_is_not_blamed_on_a_taint() -> None:
     status = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 9, "state": waiting}
     broken = pod("e2", ready=False, containerStatuses=[status])
     step = exporter_step({EXPORTERS: {"items": [on("n1", pod("e1")), on("n2", broken)]}})
-    assert step.observed == "no exporter runs on n2: its pod arms-prom/e2 is not Ready (CrashLoopBackOff: DCGM)"
+    assert step.observed == (
+        "no exporter runs on n2: the exporter's pod arms-prom/e2 is not Ready (CrashLoopBackOff: DCGM); `kubectl "
+        "describe pod e2 -n arms-prom` shows why"
+    )
     absent = exporter_step({EXPORTERS: {"items": []}, NODES: {"items": [node(f"n{number}") for number in range(5)]}})
     assert absent.observed.startswith("no exporter runs on n0, n1, n2 and 2 more: DaemonSet arms-prom/")
     assert "has no pod on" in absent.observed
@@ -125,7 +129,7 @@ def test_a_pod_that_does_not_start_is_not_blamed_on_a_taint() -> None:
 def test_reports_a_missing_daemon_set() -> None:
     step = exporter_step({DAEMON_SET: None})
     assert not step.ok
-    assert step.observed.startswith("no exporter: the cluster has no DaemonSet arms-prom/ack-prometheus-gpu-exporter")
+    assert step.observed.startswith("no exporter: DaemonSet arms-prom/ack-prometheus-gpu-exporter was not found")
 
 
 @pytest.mark.parametrize(

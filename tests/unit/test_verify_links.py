@@ -86,9 +86,13 @@ def test_the_steps_follow_the_order_of_the_guide() -> None:
         ({ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}}, "the same rules"),
         (
             {ADAPTER_PODS: {"items": []}},
-            f"the adapter is down: no pod runs behind {ADAPTER_SERVICE_NAME}",
+            f"the adapter is down: Service {ADAPTER_SERVICE_NAME} has no pods; check the adapter's Deployment",
         ),
-        ({ADAPTER_RULES: {"data": {}}}, "the configuration of the adapter's pod adapter-1 can't be read"),
+        (
+            {ADAPTER_RULES: {"data": {}}},
+            "the configuration of the adapter's pod adapter-1 can't be read: the pod needs an argument "
+            "--prometheus-url=... and a ConfigMap with rules",
+        ),
     ],
 )
 def test_compares_the_adapters_rules_with_the_stacks(broken: dict[str, Any], observed: str) -> None:
@@ -113,15 +117,15 @@ def test_compares_the_adapters_rules_with_the_stacks(broken: dict[str, Any], obs
             REGISTRATION,
             {**registration(status="True"), "spec": {"groupPriorityMinimum": 1, "versionPriority": 1}},
             "custom metrics API",
-            "it belongs to the API server itself",
+            "the APIService belongs to the API server itself",
         ),
-        (CUSTOM, (503, "service unavailable"), "metrics listed", "the adapter does not answer (503)"),
+        (CUSTOM, (503, "service unavailable"), "metrics listed", "the adapter does not respond (503)"),
         (CUSTOM, (500, {"message": "unable to fetch metrics"}), "metrics listed", "(500): unable to fetch metrics"),
         (
             CUSTOM,
             (403, {"message": "no access"}),
             "metrics listed",
-            "the API server answers Forbidden (403): no access",
+            "the API server responds with Forbidden (403): no access",
         ),
         (DEPLOYMENT, None, PODS_OF, "not found (404)"),
         (DEPLOYMENT, deployment(2), PODS_OF, "1 of 2 Ready"),
@@ -135,24 +139,24 @@ def test_compares_the_adapters_rules_with_the_stacks(broken: dict[str, Any], obs
             POD_LIST,
             {"items": [pending("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")]},
             PODS_OF,
-            "bert-2 is not (Unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.)",
+            "bert-2 is not Ready (Unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.)",
         ),
         (POD_LIST, {"items": [pulling()]}, PODS_OF, "(ImagePullBackOff: Back-off pulling image)"),
         (
             POD_LIST,
             {"items": [pod("bert-1"), pod("bert-2")]},
             VALUES_OF,
-            "no value for bert-2; Prometheus answers 404 to the query",
+            "no value for bert-2; Prometheus responds with status 404 to the query",
         ),
         (VALUES, (404, {"message": "could not find the metric"}), VALUES_OF, "not found (404): could not find"),
         (PREDICT, (500, "PlayMusic"), ANSWER, "500 PlayMusic"),
         (HPA, None, AUTOSCALER, "not found (404)"),
-        (HPA, hpa("0", 1, metric="cpu"), AUTOSCALER, f"the HPA has no averageValue target for the pods' {METRIC}"),
+        (HPA, hpa("0", 1, metric="cpu"), AUTOSCALER, f"the HPA has no averageValue target for the pod metric {METRIC}"),
         (
             HPA,
             hpa_with_ambiguous_selector(),
             AUTOSCALER,
-            "[default/bert-cpu default/gpu-hpa]): delete the other HPA; with two HPAs neither scales",
+            "[default/bert-cpu default/gpu-hpa]): delete the other HPA; a Deployment with two HPAs is not scaled",
         ),
     ],
 )
@@ -172,7 +176,7 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
     [
         (
             DISCOVERY + "context deadline exceeded",
-            "can't reach the adapter: open its port (443, or 6443)",
+            "can't reach the adapter: open its port (443 with the vendor's chart",
         ),
         (
             DISCOVERY + 'Get "https://10.0.0.9:443/apis": net/http: request canceled while waiting for connection '
@@ -187,7 +191,7 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
         (
             DISCOVERY + "bad status from https://10.0.0.9:443/apis/custom.metrics.k8s.io/v1beta1: 401",
             "does not accept the control plane's client certificate, from the authority in ConfigMap "
-            "kube-system/extension-apiserver-authentication, with the CN front-proxy-client or aggregator",
+            "kube-system/extension-apiserver-authentication for the CN front-proxy-client or aggregator",
         ),
         (
             DISCOVERY + "dial tcp 10.0.0.9:403: connect: connection refused",
@@ -247,7 +251,7 @@ def test_an_unreachable_service_is_a_failed_step() -> None:
         unreachable = cluster.service.model_copy(update={"predict_url": "http://127.0.0.1:1/predict"})
         steps = list(check_stack(cluster.outputs.model_copy(update={"services": [unreachable]}), cluster.client))
     assert [step.ok for step in steps] == [True, True, True, True, False, True]
-    assert "no answer (" in steps[4].observed
+    assert "no response (" in steps[4].observed
 
 
 def test_an_unreachable_cluster_is_an_error() -> None:
@@ -269,10 +273,14 @@ def without_adapter(**broken: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        ({ADAPTER_PODS: {"items": []}}, f"the adapter is down: no pod runs behind {ADAPTER_SERVICE_NAME}"),
+        (
+            {ADAPTER_PODS: {"items": []}},
+            f"the adapter is down: Service {ADAPTER_SERVICE_NAME} has no pods; check the adapter's Deployment",
+        ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod(ready=False)]}},
-            "the adapter is down: its pod adapter-1 is not Ready (Pending)",
+            "the adapter is down: its pod adapter-1 is not Ready (Pending); `kubectl describe pod adapter-1 -n "
+            "kube-system` shows why",
         ),
         ({ADAPTER_SERVICE: None}, "not found (404)"),
     ],
@@ -291,12 +299,12 @@ LABELS = {"NamespaceName": "default", "PodName": "bert-1"}
     [
         (
             {ADAPTER_RULES: config_map({**RULE, "name": {"as": "other"}})},
-            f"no adapter rule exposes {METRIC} (exposed: other). If its ConfigMap was changed by hand",
+            f"no adapter rule exposes {METRIC} (exposed: other). If the adapter's ConfigMap was changed by hand",
         ),
         ({ADAPTER_RULES: config_map()}, f"no adapter rule exposes {METRIC} (exposed: none)"),
         (
             {query(RULE["seriesQuery"]): series(), query(METRIC): series(), query(FAMILY): series()},
-            "no exporter: Prometheus has no series DCGM_*: turn on GPU monitoring of the cluster",
+            "no exporter: Prometheus has no series DCGM_*: turn on GPU monitoring for the cluster",
         ),
         (
             {
@@ -304,7 +312,8 @@ LABELS = {"NamespaceName": "default", "PodName": "bert-1"}
                 query(METRIC): series(),
                 query(FAMILY): series({"__name__": "DCGM_FI_DEV_GPU_UTIL"}),
             },
-            f"no series: the exporter has no {METRIC}, because no process uses a GPU (it has DCGM_FI_DEV_GPU_UTIL)",
+            f"no series: the exporter has no {METRIC}, because no process uses a GPU (the exporter has "
+            "DCGM_FI_DEV_GPU_UTIL)",
         ),
         (
             {
@@ -312,24 +321,25 @@ LABELS = {"NamespaceName": "default", "PodName": "bert-1"}
                 query(METRIC): series({"pod": "bert-1", "namespace": "default", "gpu": "0"}),
             },
             f"wrong labels: {METRIC} lacks NamespaceName and PodName, which the rule uses to find pods "
-            "(its labels are gpu, namespace, pod)",
+            "(its series have the labels gpu, namespace, pod)",
         ),
         (
             {query(RULE["seriesQuery"]): series({**LABELS, "PodName": "bert-9"})},
-            f"no series: {METRIC} has no series with PodName bert-1, because no process uses its GPU",
+            f"no series: {METRIC} has no series with PodName bert-1, because no process uses the pod's GPU",
         ),
         ({query(RULE["seriesQuery"]): series(LABELS)}, "the adapter has not found it yet"),
         (
             {query(RULE["seriesQuery"]): (500, "no")},
-            f"Prometheus answers 500 to the query {RULE['seriesQuery']}: run it from inside the cluster's VPC",
+            f"Prometheus responds with status 500 to the query {RULE['seriesQuery']}: run it from inside the cluster's "
+            "VPC",
         ),
         (
             {query(RULE["seriesQuery"]): (401, "no")},
-            "Prometheus refuses queries without credentials (401): prometheus.auth needs the AccessKey of a RAM user",
+            "Prometheus refuses queries without credentials (401): set prometheus.auth.",
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--prometheus-url=http://127.0.0.1:1/secret-token")]}},
-            "Prometheus can't be reached from here (NewConnectionError): query",
+            "Prometheus can't be reached from this machine (NewConnectionError): query",
         ),
         (
             {ADAPTER_PODS: {"items": [adapter_pod("--no-url")]}},
@@ -367,9 +377,9 @@ def test_an_answer_that_is_not_json_is_a_broken_link() -> None:
         ),
         (
             series({"namespace": "default", "pod": "bert-9"}),
-            "has no series with pod bert-1, because the pod is not scraped",
+            "has no series with pod bert-1, because Prometheus does not scrape the pod",
         ),
-        (series({"job": "engine"}), "the rule and the scrape configuration disagree"),
+        (series({"job": "engine"}), "use the same label names in the rule and in the scrape configuration"),
     ],
 )
 def test_a_series_exposed_by_pods_has_other_causes(found: dict[str, Any], sentence: str) -> None:

@@ -128,7 +128,7 @@ def test_a_reading_after_the_load_counts() -> None:
     [
         (SUMMARY.replace("[200]	10000", "[200]	9998 responses\n  [503]	2"), 0, "9998 x 200, 2 x 503"),
         (SUMMARY + REFUSED, 0, "10000 x 200, and errors"),
-        ("usage: hey", 1, "no answer, and the load ended with exit code 1"),
+        ("usage: hey", 1, "no response, and the load ended with exit code 1"),
         (SUMMARY, 3, "10000 x 200, and the load ended with exit code 3"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_lasting_error_is_reported_at_the_end_of_the_wait() -> None:
         [before] = LoadTest(cluster.service, cluster.client, ["false"], pace=HASTY).under_load()
     assert (before.ok, before.observed) == (
         False,
-        "the API server answers Internal Server Error (500): etcd leader changed",
+        "the API server responds with Internal Server Error (500): etcd leader changed",
     )
 
 
@@ -224,7 +224,7 @@ def test_a_load_that_does_not_end_is_stopped_with_all_its_processes(endless_load
         steps = LoadTest(cluster.service, cluster.client, command, pace=pace).under_load()
         next(steps)
         step = next(steps)
-    assert (step.ok, step.observed) == (False, "no answer, and the load was stopped after 1 s")
+    assert (step.ok, step.observed) == (False, "no response, and the load was stopped after 1 s")
     assert started(reader)
     assert all_ended(reader)
 
