@@ -29,7 +29,8 @@ def require_pulumi() -> None:
     """
     if shutil.which("pulumi") is None:
         raise PulumiError(
-            "pulumi is not on PATH. Install pulumi, or run `source build/rehearsal/cloud/env.sh` for a rehearsal cloud."
+            "pulumi is not on PATH. Install pulumi. For a rehearsal cloud, run `./ackgpu up` and then "
+            "`source build/rehearsal/cloud/env.sh`."
         )
 
 

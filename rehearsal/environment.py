@@ -19,9 +19,8 @@ _LOOPBACK = "localhost,127.0.0.1,127.0.0.0/8"
 
 def engine_variables(layout: Layout) -> dict[str, str]:
     """Return the variables that point the engine, the providers and kubectl at the cloud of this checkout."""
-    python = Path(sys.executable).parent
     return {
-        "PATH": os.pathsep.join([str(python), str(layout.commands), os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([_own_commands(layout), os.environ.get("PATH", os.defpath)]),
         # In a container the user may have no account, and the engine then requires USER.
         "USER": os.environ.get("USER") or str(os.getuid()),
         "PULUMI_HOME": str(layout.pulumi_home),
@@ -40,6 +39,10 @@ def engine_variables(layout: Layout) -> dict[str, str]:
         # The language host runs pip, whose version check writes into the user's home.
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
+
+
+def _own_commands(layout: Layout) -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), str(layout.commands)])
 
 
 def own_variables(layout: Layout) -> dict[str, str]:
@@ -62,7 +65,7 @@ def _without_proxy() -> dict[str, str]:
 
 @contextlib.contextmanager
 def temporary_files_in(folder: Path) -> Iterator[None]:
-    """Make this process create its temporary files in a folder: the Kubernetes client writes a private key."""
+    """Make this process create temporary files in a folder, because the Kubernetes client writes its key to one."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -79,5 +82,8 @@ def link_commands(layout: Layout, tools: Path) -> None:
 
 def write_environment_file(layout: Layout) -> None:
     """Write the variables to a file for `source`."""
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in engine_variables(layout).items()]
+    values = {name: shlex.quote(value) for name, value in engine_variables(layout).items()}
+    # The terminal that reads the file keeps its own PATH.
+    values["PATH"] = f'{shlex.quote(_own_commands(layout))}:"$PATH"'
+    lines = [f"export {name}={value}" for name, value in values.items()]
     layout.environment_file.write_text("\n".join(lines) + "\n")

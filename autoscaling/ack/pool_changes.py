@@ -41,9 +41,9 @@ def update_warnings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
     # https://github.com/aliyun/terraform-provider-alicloud/issues/5045
     if old.get("taints") and not new.get("taints"):
         yield (
-            "gpuNodePool.taints: the provider can't remove all taints, so old and new nodes keep them. But this update "
-            "removes the tolerations from the services' pods, which then can't run on these nodes. First remove the "
-            "taints from the pool and its nodes in the ACK console."
+            "gpuNodePool.taints: the provider can't clear the list of taints, so existing nodes keep theirs and new "
+            "nodes still get them. But this update removes the tolerations from the services' pods, which then can't run "
+            "on these nodes. First remove the taints from the pool and its nodes in the ACK console."
         )
 
 

@@ -57,8 +57,8 @@ def extra_rule_findings(rules: Sequence[ExtraRule], taken_names: Collection[str]
         if name in owners:
             yield RuleFinding(
                 f"{key}.name.as",
-                f"gives the metric the name {name}, which is already used by {owners[name]}. The adapter serves only "
-                "the last rule with a name: choose another name",
+                f"gives the metric the name {name}, which is already used by {owners[name]}. If several "
+                "rules use the same name, the adapter serves only the last: choose another name",
             )
         elif name:
             owners[name] = key

@@ -158,7 +158,7 @@ def why_unusable(use: MetricUse, metric: GpuMetric, key: str, settings: Settings
     if exposed is None:
         what = f"{key}.aggregation is {use.aggregation!r}" if metric.guide else name_is
         return (
-            f"{what}, which needs other rules than the guide's ({_RULES} is {adapter.rules!r}): set {_RULES} to "
+            f"{what}, but with {_RULES} set to {adapter.rules} the adapter does not expose it: set {_RULES} to "
             "hardened."
         )
     if "pod" not in exposed.resources:

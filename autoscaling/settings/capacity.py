@@ -207,8 +207,9 @@ def _room(service: Service, key: str, pool: GpuNodePool) -> Iterator[Finding]:
             )
         elif pods and asked * pods > least:
             yield Finding(
-                f"{key}.{name} is {text}: a node's GPUs have room for {pods} of these pods, which need "
-                f"{decimal(asked * pods)} {unit}. A node has only {least:f}, so some GPUs stay unused: lower {name}.",
+                f"{key}.{name} is {text}: a node's GPUs fit {pods} of these pods. Together the pods request "
+                f"{decimal(asked * pods)} {unit}, but the smallest node has {least:f}. Some GPUs would stay unused: "
+                f"lower {name}.",
                 _BOTH,
                 "warning",
             )

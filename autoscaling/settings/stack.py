@@ -42,7 +42,7 @@ _STACK = Form(
 
 
 class Settings(Model):
-    """All settings of a stack, in the namespace of the project."""
+    """All settings of a stack: the configuration keys that begin with the project's name."""
 
     region: Region
     """Region of the cluster, such as cn-hangzhou."""

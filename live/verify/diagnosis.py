@@ -52,8 +52,8 @@ def _broken_series(rule: Rule, query: str, prometheus: Prometheus, pods: Sequenc
     if missing:
         found = sorted({label for labelset in series for label in labelset} - {"__name__"})
         return (
-            f"wrong labels: {name} lacks {' and '.join(missing)}, which the rule uses to find pods "
-            f"(its series have the labels {', '.join(found)}): {_label_cause(name)}"
+            f"wrong labels: the rule finds pods by {' and '.join(missing)}, but the series of {name} do not have that. "
+            f"Their labels are {', '.join(found)}: {_label_cause(name)}"
         )
     pod_label = labels.get("pod")
     lacking = [pod for pod in pods if pod_label and not any(labelset.get(pod_label) == pod for labelset in series)]

@@ -29,7 +29,7 @@ class Pace:
     load: float = 900
     """Timeout of the load."""
     margin: float = 120
-    """Added to the HPA's scale-down window: the metric falls, the controller syncs, pods end."""
+    """Extra time after the HPA's scale-down window, for the metric to fall, the controller to sync and pods to end."""
 
 
 class _View:

@@ -163,7 +163,7 @@ def test_a_preview_warns_about_changes_that_existing_nodes_ignore(rehearsal: Reh
     output = rehearsal.stack.preview(color="never").stdout
     rehearsal.edit(gpuNodePool=pool)
     assert "gpuNodePool: changes to driverVersion, taints apply to new nodes only. To change the" in output
-    assert "gpuNodePool.taints: the provider can't remove all taints" in output
+    assert "gpuNodePool.taints: the provider can't clear the list of taints" in output
 
 
 def test_placeholders_without_a_gpu_do_not_block_up(rehearsal: Rehearsal) -> None:

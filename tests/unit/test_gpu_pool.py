@@ -232,4 +232,4 @@ def test_a_pool_without_the_label_is_in_the_default_card_mode() -> None:
 def test_warns_about_taints_that_the_provider_cannot_remove() -> None:
     sentences = list(update_warnings(OLD, {name: value for name, value in OLD.items() if name != "taints"}))
     assert len(sentences) == 2
-    assert sentences[1].startswith("gpuNodePool.taints: the provider can't remove all taints")
+    assert sentences[1].startswith("gpuNodePool.taints: the provider can't clear the list of taints")

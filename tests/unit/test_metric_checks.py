@@ -90,11 +90,11 @@ def test_refuses_a_metric_of_acks_exporter_with_upstream_labels() -> None:
 def test_the_guides_rules_expose_the_guides_metrics_in_its_aggregation_only() -> None:
     seed = {"rules": "seed"}
     assert fault(settings(on("vllm_num_requests_waiting"), adapter=seed)).endswith(
-        "which needs other rules than the guide's (metricsAdapter.rules is 'seed'): set metricsAdapter.rules to "
+        "but with metricsAdapter.rules set to seed the adapter does not expose it: set metricsAdapter.rules to "
         "hardened."
     )
     sentence = fault(settings(on(SM_UTIL, aggregation="max"), adapter=seed))
-    assert sentence.startswith("services[0].autoscaler.metrics[0].aggregation is 'max', which needs other rules")
+    assert sentence.startswith("services[0].autoscaler.metrics[0].aggregation is 'max', but with metricsAdapter.rules")
     assert parse(settings(on(SM_UTIL, aggregation="avg"), adapter=seed)), "its own"
 
 

@@ -320,9 +320,9 @@ def test_preview_refuses_a_prometheus_instance_of_another_owner() -> None:
         (Recorder(cluster_exists=False), "has no such cluster in cn-beijing"),
         (
             Recorder(cluster_region="cn-hangzhou"),
-            "is in cn-hangzhou, and region is cn-beijing: set region to cn-hangzhou",
+            "is in cn-hangzhou, but region is set to cn-beijing: set region to cn-hangzhou",
         ),
-        (Recorder(cluster_state="deleting"), "is deleting, but it must be running"),
+        (Recorder(cluster_state="deleting"), "is deleting, but must be running"),
         (
             Recorder(cluster_version="1.22.15-aliyun.1"),
             "runs Kubernetes 1.22.15-aliyun.1, but autoscaling/v2 needs 1.23 or newer",
@@ -340,7 +340,7 @@ def test_reports_what_the_cloud_lacks_in_a_single_sentence(recorder: Recorder, s
 
 def test_preview_reports_a_missing_chart() -> None:
     config = dev_config(metricsAdapter={"chart": "./no/such"})
-    with pytest.raises(pulumi.RunError, match=r"chart .* is './no/such', which does not exist"):
+    with pytest.raises(pulumi.RunError, match=r"metricsAdapter.chart is './no/such', which does not exist"):
         run_program(config, Recorder(preview=True))
 
 

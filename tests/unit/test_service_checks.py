@@ -51,14 +51,14 @@ def test_accepts_pods_that_fill_a_node_exactly(amount: dict[str, str]) -> None:
 
 def test_warns_about_gpus_that_stay_unused_for_lack_of_cpus() -> None:
     assert warnings(parse(settings(TWO_GPUS, {"cpu": 9}))) == [
-        "services[0].cpu is 9: a node's GPUs have room for 2 of these pods, which need 18 vCPUs. A node has only 16, "
-        "so some GPUs stay unused: lower cpu."
+        "services[0].cpu is 9: a node's GPUs fit 2 of these pods. Together the pods request 18 vCPUs, but the "
+        "smallest node has 16. Some GPUs would stay unused: lower cpu."
     ]
     shared = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge"], "cardMode": "cgpu"}
     # 8 pods on a T4 of 16 GiB, with 4 vCPUs and 15 GiB.
     cpu, memory = warnings(parse(settings(shared, {"gpuMemoryGiB": 2})))
-    assert "services[0].cpu is 1: a node's GPUs have room for 8 of these pods," in cpu
-    assert "8 of these pods, which need 16 GiB. A node has only 15," in memory
+    assert "services[0].cpu is 1: a node's GPUs fit 8 of these pods." in cpu
+    assert "8 of these pods. Together the pods request 16 GiB, but the smallest node has 15." in memory
     assert not warnings(parse(settings(shared, {"gpuMemoryGiB": 2, "cpu": "250m", "memory": "1Gi"})))
 
 
@@ -70,7 +70,7 @@ def test_refuses_by_the_largest_type_and_warns_by_the_smallest() -> None:
     mixed = {"instanceTypes": ["ecs.gn6i-c4g1.xlarge", "ecs.gn6v-c8g1.2xlarge"]}
     assert fault(settings(mixed, {"cpu": 9})).endswith("a node of the pool has only 8 vCPUs: lower cpu.")
     [warning] = warnings(parse(settings(mixed, {"cpu": 5})))
-    assert "1 of these pods, which need 5 vCPUs. A node has only 4," in warning
+    assert "1 of these pods. Together the pods request 5 vCPUs, but the smallest node has 4." in warning
 
 
 @pytest.mark.parametrize("unknown", ["ecs.gn99.xlarge", "ecs.gn8ia.8xlarge"])

@@ -320,8 +320,8 @@ LABELS = {"NamespaceName": "default", "PodName": "bert-1"}
                 query(RULE["seriesQuery"]): series(),
                 query(METRIC): series({"pod": "bert-1", "namespace": "default", "gpu": "0"}),
             },
-            f"wrong labels: {METRIC} lacks NamespaceName and PodName, which the rule uses to find pods "
-            "(its series have the labels gpu, namespace, pod)",
+            f"wrong labels: the rule finds pods by NamespaceName and PodName, but the series of {METRIC} do not have "
+            "that. Their labels are gpu, namespace, pod: ",
         ),
         (
             {query(RULE["seriesQuery"]): series({**LABELS, "PodName": "bert-9"})},
