@@ -42,8 +42,8 @@ def update_warnings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
     if old.get("taints") and not new.get("taints"):
         yield (
             "gpuNodePool.taints: the provider can't clear the list of taints, so existing nodes keep theirs and new "
-            "nodes still get them. But this update removes the tolerations from the services' pods, which then can't run "
-            "on these nodes. First remove the taints from the pool and its nodes in the ACK console."
+            "nodes still get them. But this update removes the tolerations from the services' pods, which then "
+            "can't run on these nodes. First remove the taints from the pool and its nodes in the ACK console."
         )
 
 

@@ -299,7 +299,7 @@ def test_adopt_lists_the_changes_that_up_would_make(adopted: Adoption) -> None:
     assert [line.partition(" would ")[0] for line in changes] == [
         f"PodDisruptionBudget {NAMESPACE}/{SERVICE}",
         f"Deployment {NAMESPACE}/{SERVICE}",
-        f"HPA {NAMESPACE}/{HPA} has no behavior and",
+        f"HPA {NAMESPACE}/{HPA} has no `behavior` and",
         f"HPA {NAMESPACE}/{HPA}",
     ]
     assert "spec.strategy.rollingUpdate.maxSurge (25% -> 0)" in changes[1]
