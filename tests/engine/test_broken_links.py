@@ -144,7 +144,7 @@ def relabeled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
                     {"regex": "PodName|NamespaceName", "action": "labeldrop"},
                 ),
             ),
-            f"wrong labels: the rule finds pods by NamespaceName and PodName, but the series of {METRIC} do not have that",
+            f"wrong labels: the rule finds pods by NamespaceName and PodName, but the series of {METRIC} do not",
         ),
     ],
     ids=[
