@@ -113,7 +113,10 @@ def relabeled(*steps: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     ("fault", "sentence"),
     [
         (adapter_down, "custom metrics API: the adapter is down: Service kube-system/"),
-        (other_owner, "custom metrics API: it belongs to monitoring/prometheus-adapter, not to kube-system/"),
+        (
+            other_owner,
+            "custom metrics API: the APIService belongs to monitoring/prometheus-adapter, not to kube-system/",
+        ),
         pytest.param(
             wrong_port,
             "custom-service is not available (ServicePortError: ",
