@@ -152,7 +152,7 @@ def other_autoscalers(services: Sequence[Service], found: FoundScalers, stack: s
             )
             yield (
                 f"{scales}, but the HPA of this stack for Deployment {namespace}/{namesake.object_name} has the "
-                f"same name. Delete the other HPA ({delete}), or set another autoscaler.name for the service."
+                f"same name. Delete the existing HPA ({delete}), or give the service a different autoscaler.name."
                 f"{keep if owner else ''}"
             )
         elif rival:

@@ -157,8 +157,8 @@ def _checked(settings: Settings, outputs: Mapping[str, Any]) -> Mapping[str, Any
         faults = list(unexposed_metrics(settings, outputs["metricResources"]))
         if whole.cluster.autoscaling_api != "v2":
             faults.append(
-                f"stack {settings.platform} has cluster.autoscalingApi set to v2beta1, but services of other stacks "
-                f"need v2: define the services in stack {settings.platform}."
+                f"the platform stack {settings.platform} has cluster.autoscalingApi set to v2beta1, but services in a "
+                f"separate stack need v2: define the services in stack {settings.platform}."
             )
     if faults:
         raise pulumi.RunError("\n".join([f"the services do not fit the platform {settings.platform}:", *faults]))

@@ -17,9 +17,9 @@ def stack_name() -> str:
 
 
 def last_outputs() -> Mapping[str, Any]:
-    """Return the outputs of the stack's last `up`, because a program that exports nothing would remove them.
+    """Return the outputs of the stack's last `up`, so that the program can export them again.
 
-    A StackReference would become a resource of the stack.
+    A program that does not export them would remove them. A StackReference would add a resource to the stack.
     """
     name = f"{pulumi.get_organization()}/{stack_name()}"
     found = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})

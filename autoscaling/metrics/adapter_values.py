@@ -23,7 +23,7 @@ OWN_PATHS: Mapping[Path, str] = {
     RULES[:-1]: "set metricsAdapter.rules and extraRules",
     STACK[:-1]: "",
 }
-"""Values that the program sets or omits on purpose, such as a header, each with the user's alternative."""
+"""Values that the program sets or omits on purpose, such as a header, each with what the user can do instead."""
 
 _LOG_LEVEL = 5
 """The guide's."""
@@ -77,7 +77,7 @@ def value_at(values: Values, path: Path) -> Any:
 
 
 def own_values_in(values: Values) -> Iterator[tuple[Path, str]]:
-    """Yield each of the program's own paths that these values set or overwrite, with the user's alternative."""
+    """Yield each path of the program that these values set or overwrite, with what the user can do instead."""
     for path, instead in OWN_PATHS.items():
         inner: Any = values
         for key in path:

@@ -125,7 +125,9 @@ def _owners(series: Sequence[Sample], owned: Sequence[Sample], labels: Labels) -
     pods = sorted({f"{sample.labels[labels.namespace]}/{sample.labels[labels.pod]}" for sample in owned})
     listed = ", ".join(pods[:_LISTED_PODS])
     rest = f" and {len(pods) - _LISTED_PODS} more" if len(pods) > _LISTED_PODS else ""
-    return f"{len(owned)} of {len(series)} series name a pod in {labels.namespace} and {labels.pod}: {listed}{rest}."
+    return (
+        f"{len(owned)} of {len(series)} series identify a pod by {labels.namespace} and {labels.pod}: {listed}{rest}."
+    )
 
 
 def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> list[str]:
@@ -142,7 +144,7 @@ def _no_owner(series: Sequence[Sample], labels: Labels, preset: LabelPreset) -> 
             else f"No series has {wanted}."
         )
         return [
-            f"{first} The workload's labels are {other.namespace} and {other.pod}, so an HPA can't use the series "
+            f"{first} The workload's pod is in {other.namespace} and {other.pod}, so an HPA can't use the series "
             "with the current setting.",
             f"What to do: set {_SETTING} to {fitting}.",
         ]

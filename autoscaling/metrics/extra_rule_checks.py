@@ -134,8 +134,8 @@ def _resources(rule: ExtraRule) -> Iterator[RuleFinding]:
         if len(names) > 1:
             yield RuleFinding(
                 "resources.overrides",
-                f"has {len(names)} labels for {kind} ({', '.join(names)}), and the adapter uses a random label when it "
-                f"starts: keep only the label of the workload's {kind}",
+                f"has {len(names)} labels for {kind} ({', '.join(names)}), and the adapter picks one at random each "
+                f"time it starts: keep only the label of the workload's {kind}",
             )
     namespaced = [kind for kind in ("pod", "service") if kind in kinds]
     if namespaced and "namespace" not in kinds:

@@ -23,6 +23,7 @@ _MAX_GPUS = "budget.maxGpus"
 _MAX_COST = "budget.maxHourlyCost"
 _PRICES = "budget.hourlyPrices"
 _FIELDS = {"gpus": "gpus", "gpuMemoryGiB": "gpu_memory_gib", "gpuCorePercent": "gpu_core_percent"}
+_UNITS = {"gpus": "GPUs", "gpuMemoryGiB": "GiB of GPU memory", "gpuCorePercent": "percent of GPU compute"}
 _BOTH = ("gpuNodePool", "services")
 _CARD_MODE = "gpuNodePool.cardMode"
 _WITH_MIG = re.compile(r"NVIDIA (A30|A100|H20|H100|H200|B200|GB200)\b|Blackwell")
@@ -170,8 +171,8 @@ def _share(
     needed = sum(replicas * share for replicas, share in zip(most_replicas, asked, strict=True))
     if needed > holders * have:
         yield (
-            f"services can request {needed} {unit}{'' if whole else ' of GPUs'} (the sum of maxReplicas x {alias}), "
-            f"but gpuNodePool has at most {holders * have} ({offered}): make the pool larger or lower maxReplicas."
+            f"services can request {needed} {_UNITS[alias]} (the sum of maxReplicas x {alias}), but gpuNodePool has at "
+            f"most {holders * have} ({offered}): make the pool larger or lower maxReplicas."
         )
         return
     why = "all GPUs of a pod must be on one node" if whole else "a pod must fit on one card"

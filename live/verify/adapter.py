@@ -94,7 +94,7 @@ def likely_cause(message: str, allowed_names: Sequence[str] = ()) -> str | None:
     pattern = next((pattern for pattern in _CAUSES if re.search(pattern, text)), None)
     if pattern is None:
         return None
-    names = f" for the CN {' or '.join(allowed_names)}" if allowed_names and pattern.startswith("401") else ""
+    names = f", and accept the CN {' or '.join(allowed_names)}" if allowed_names and pattern.startswith("401") else ""
     return _CAUSES[pattern] + names
 
 

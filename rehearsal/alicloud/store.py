@@ -57,7 +57,7 @@ class Cloud(BaseModel):
     """The state of the simulated cloud, as stored in its file."""
 
     cluster: CloudCluster | None = None
-    """None while the account has no cluster. Kept apart from `resources`, where its Prometheus has the same id."""
+    """None while the account has no cluster. Not in `resources`: the cluster's Prometheus has the same ID there."""
     kubernetes_version: str
     """The newest version: the default of a new cluster."""
     resources: dict[str, CloudResource] = {}

@@ -31,7 +31,7 @@ COMPUTED: Mapping[str, Sequence[str]] = {
     NETWORK: ("status",),
     SWITCH: ("status",),
 }
-"""Outputs that the vendor sets, unless they are inputs, for each simulated type."""
+"""For each simulated type, the outputs that the vendor sets if the program does not give them as inputs."""
 
 REPORTED_INPUTS: Mapping[str, Sequence[str]] = {NODE_POOL: ("desiredSize",)}
 """Inputs that the API reports even if the program does not set them; the provider then shows a change."""

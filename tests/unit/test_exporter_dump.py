@@ -63,7 +63,7 @@ def test_labels_of_the_exporters_own_pod_do_not_count_as_the_workloads() -> None
 def test_the_preset_for_prefixed_labels_finds_the_workload() -> None:
     judgement = judge(EXPORTED, "upstream-exported")
     assert judgement.usable
-    assert "1 of 1 series name a pod in exported_namespace and exported_pod: demo/bert-7c9-aaaaa." in judgement.text
+    assert "1 of 1 series identify a pod by exported_namespace and exported_pod: demo/bert-7c9-aaaaa." in judgement.text
     assert judgement.text.endswith("An HPA can use DCGM_FI_DEV_GPU_UTIL.")
 
 
@@ -84,7 +84,7 @@ def test_an_idle_card_does_not_affect_the_other_cards() -> None:
     judgement = judge(UPSTREAM + idle, "upstream")
     assert judgement.usable
     assert judgement.text.startswith("2 series of 2 cards (Tesla T4)")
-    assert "1 of 2 series name a pod in namespace and pod" in judgement.text
+    assert "1 of 2 series identify a pod by namespace and pod" in judgement.text
 
 
 def test_empty_labels_name_no_pod() -> None:

@@ -66,11 +66,11 @@ def test_pods_on_shared_cards_must_fit_their_memory_and_computing_power() -> Non
     half = {"gpuMemoryGiB": 8}
     assert parse(settings({"cardMode": "cgpu", "size": 2}, half, half)), "4 x 8 GiB on 2 x 16"
     assert fault(settings({"cardMode": "cgpu", "size": 1}, half, half)) == (
-        "services can request 32 GiB of GPUs (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool has at most "
-        "16 (1 nodes x 1 cards x 16): make the pool larger or lower maxReplicas."
+        "services can request 32 GiB of GPU memory (the sum of maxReplicas x gpuMemoryGiB), but gpuNodePool has at "
+        "most 16 (1 nodes x 1 cards x 16): make the pool larger or lower maxReplicas."
     )
     greedy = {"gpuMemoryGiB": 1, "gpuCorePercent": 60}
-    assert "120 percent of GPUs" in fault(settings({"cardMode": "core_mem", "size": 1}, greedy))
+    assert "120 percent of GPU compute" in fault(settings({"cardMode": "core_mem", "size": 1}, greedy))
 
 
 @pytest.mark.parametrize("budget", [{"maxGpus": 3}, {"maxGpus": 1}])

@@ -271,20 +271,20 @@ def test_reports_only_another_autoscaler_of_the_same_deployment(kind: Any, found
         (
             scaler("bert-gpu", "other"),
             "HorizontalPodAutoscaler demo/bert-gpu scales Deployment demo/other, but the HPA of this stack for "
-            "Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete horizontalpodautoscalers "
-            "bert-gpu -n demo`), or set another autoscaler.name for the service.",
+            "Deployment demo/bert has the same name. Delete the existing HPA (`kubectl delete horizontalpodautoscalers "
+            "bert-gpu -n demo`), or give the service a different autoscaler.name.",
         ),
         (
             scaler("bert-gpu", kind="StatefulSet"),
             "HorizontalPodAutoscaler demo/bert-gpu scales StatefulSet demo/bert, but the HPA of this stack for "
-            "Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete horizontalpodautoscalers "
-            "bert-gpu -n demo`), or set another autoscaler.name for the service.",
+            "Deployment demo/bert has the same name. Delete the existing HPA (`kubectl delete horizontalpodautoscalers "
+            "bert-gpu -n demo`), or give the service a different autoscaler.name.",
         ),
         (
             scaler("bert-gpu", stack="ackgpu/other"),
             "HorizontalPodAutoscaler demo/bert-gpu of stack ackgpu/other scales Deployment demo/bert, but the HPA of "
-            "this stack for Deployment demo/bert has the same name. Delete the other HPA (`kubectl delete "
-            "horizontalpodautoscalers bert-gpu -n demo`), or set another autoscaler.name for the service. If "
+            "this stack for Deployment demo/bert has the same name. Delete the existing HPA (`kubectl delete "
+            "horizontalpodautoscalers bert-gpu -n demo`), or give the service a different autoscaler.name. If "
             "ackgpu/other is an earlier name of this stack, keep the HPA with `kubectl annotate hpa bert-gpu -n demo "
             "--overwrite ackgpu/stack=ackgpu/dev`.",
         ),

@@ -191,7 +191,7 @@ ALLOWED = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authent
         (
             DISCOVERY + "bad status from https://10.0.0.9:443/apis/custom.metrics.k8s.io/v1beta1: 401",
             "client certificate: let the adapter trust the authority in ConfigMap "
-            "kube-system/extension-apiserver-authentication for the CN front-proxy-client or aggregator",
+            "kube-system/extension-apiserver-authentication, and accept the CN front-proxy-client or aggregator",
         ),
         (
             DISCOVERY + "dial tcp 10.0.0.9:403: connect: connection refused",
