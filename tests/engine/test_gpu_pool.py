@@ -113,13 +113,15 @@ def test_verify_reports_the_taint_that_blocks_the_exporter_and_its_command_adds_
     names = sorted(node.metadata.name for node in nodes(rehearsal))
     assert not step.ok
     assert f"no exporter runs on {', '.join(names)}: DaemonSet arms-prom/ack-prometheus" in step.observed
-    assert f"does not tolerate the taint {TAINT}; `kubectl patch daemonset" in step.observed
+    assert f"does not tolerate the taint {TAINT}; to add the toleration, run `kubectl patch daemonset" in step.observed
     rehearsal.edit(waitForMetrics="1s")
     with pytest.raises(automation.CommandError) as failure:
         rehearsal.up()
     # Which check fails first depends on old series in Prometheus.
     assert "the metrics still can't be read after 1 s. " in str(failure.value)
-    assert f"does not tolerate the taint {TAINT}; `kubectl patch daemonset" in str(failure.value)
+    assert f"does not tolerate the taint {TAINT}; to add the toleration, run `kubectl patch daemonset" in str(
+        failure.value
+    )
 
     [command] = re.findall("`(kubectl patch [^`]+)`", step.observed)
     environment = child_environment(rehearsal.layout, engine_variables(rehearsal.layout))
