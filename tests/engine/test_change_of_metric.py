@@ -56,15 +56,18 @@ def test_up_keeps_a_rule_while_an_hpa_reads_it_and_removes_it_afterwards(rehears
     autoscaling.create_namespaced_horizontal_pod_autoscaler("default", hpa_on_old_metric("of-another-team"))
 
     set_aggregation(rehearsal)
-    message = f"The adapter keeps its rule for {BEFORE}, although the rule is no longer in the settings"
+    message = (
+        f"The adapter keeps its rule for {BEFORE}, although the rule is no longer in the settings, because these HPAs "
+        "still read the metric"
+    )
     with ServiceWatch(rehearsal.api, service) as service_watch:
         result = rehearsal.up()
-    assert f"{message} (default/gpu-hpa, default/of-another-team)" in result.stdout
+    assert f"{message}: default/gpu-hpa, default/of-another-team." in result.stdout
     assert {*service_watch.scaling_active} == {"True"}
     assert {BEFORE, AFTER} <= exposed_metrics(rehearsal)
 
     previewed = rehearsal.stack.preview(color="never")
-    assert f"{message} (default/of-another-team)" in previewed.stdout
+    assert f"{message}: default/of-another-team." in previewed.stdout
     assert set(previewed.change_summary) == {OpType.SAME}
 
     autoscaling.delete_namespaced_horizontal_pod_autoscaler("of-another-team", "default")
